@@ -50,7 +50,7 @@ func (m Machine) DefMemPerCPU() int { return max(100, m.RealMemoryMB()/m.VCPUs) 
 // DefaultBootDisk is the boot disk type of a pool that names none.
 func (m Machine) DefaultBootDisk() string { return m.BootDisks[0] }
 
-// LookupMachine finds a machine type in the catalogue: the GPU machines of training clusters and the n2 series.
+// LookupMachine finds a machine type in the catalog: the GPU machines of training clusters and the n2 series.
 func LookupMachine(machineType string) (Machine, bool) {
 	for _, m := range gpuMachines() {
 		if m.Type == machineType {
@@ -80,7 +80,7 @@ func Accelerators() []string {
 	return names
 }
 
-// GPUFamily reports whether a machine type, in the catalogue or not, belongs to a series that comes with GPUs.
+// GPUFamily reports whether a machine type, in the catalog or not, belongs to a series that comes with GPUs.
 func GPUFamily(machineType string) bool { return gpuFamily.MatchString(machineType) }
 
 var gpuFamily = regexp.MustCompile(`^(a[0-9]+x?|g[0-9]+)-`)
@@ -118,7 +118,7 @@ func n2(machineType string) (Machine, bool) {
 	if !ok || err != nil || strconv.Itoa(vcpus) != size || !slices.Contains([]int{2, 4, 8, 16, 32, 48, 64, 80, 96, 128}, vcpus) {
 		return Machine{}, false
 	}
-	gib := 0
+	var gib int
 	switch {
 	case shape == "n2-standard":
 		gib = 4 * vcpus

@@ -21,7 +21,7 @@ func TestMachineFigures(t *testing.T) {
 	} {
 		m, ok := LookupMachine(want.machineType)
 		if !ok {
-			t.Errorf("%s is not in the catalogue", want.machineType)
+			t.Errorf("%s is not in the catalog", want.machineType)
 			continue
 		}
 		got := want
@@ -50,10 +50,10 @@ func TestMachinesAddUp(t *testing.T) {
 	}
 }
 
-func TestMachinesNotInTheCatalogue(t *testing.T) {
+func TestMachinesNotInTheCatalog(t *testing.T) {
 	for _, name := range []string{"", "n2", "n2-standard", "n2-standard-0", "n2-standard-08", "n2-standard-256", "n2-highcpu-128", "e2-standard-4", "a3-highgpu-1g", "n2-standard-8 "} {
 		if m, ok := LookupMachine(name); ok {
-			t.Errorf("%q is in the catalogue: %+v", name, m)
+			t.Errorf("%q is in the catalog: %+v", name, m)
 		}
 	}
 }
