@@ -30,14 +30,6 @@ var (
 	ErrNotFound = errors.New("not found")
 )
 
-// Limits that both implementations keep, with room below Firestore's own (1 MiB a document, 10 MiB a request; the
-// emulator hangs above about 4 MB).
-const (
-	MaxDocument = 900 << 10
-	MaxCommit   = 3 << 20
-	MaxInbox    = 500 // events read at a time
-)
-
 // Event is something that happened, in a cluster's mailbox until a commit consumes it.
 type Event struct {
 	ID   string    `json:"id"`
@@ -58,11 +50,12 @@ type Lease struct {
 	Data []byte
 	// Steps counts the commits under this lease; with Epoch it names timeline entries.
 	Steps int
-	// Token is the store's own: what the next commit is conditioned on.
+	// Token is the store's own: what the next commit is conditioned on. A lease that was released or lost has none.
 	Token any
 }
 
-// Documents are the documents below a cluster's, by path relative to it: pools/a3u, nodes/a3u-0.
+// Documents are the documents below a cluster's, by path relative to it: pools/a3u, nodes/a3u-0. They lie in the
+// collections that Collections names.
 type Documents map[string][]byte
 
 // Change is one commit.
@@ -78,16 +71,18 @@ type Change struct {
 	Timeline []cluster.Entry
 	// Operations to write.
 	Operations []cluster.Operation
-	// Summary is what lists show without reading the document's data.
+	// Summary is what lists show without reading the document's data; a zero one leaves it as it is.
 	Summary Summary
 	// Until extends the lease; zero leaves it.
 	Until time.Time
 	// Release gives the lease up; NextLook is then when the cluster must be looked at next. Zero: never, by itself.
 	Release  bool
 	NextLook time.Time
-	// Forget removes the cluster's document altogether: there is nothing to know about it. Only with Release.
+	// Forget removes the cluster's document and its Slurm snapshot altogether: there is nothing to know about it. Only
+	// with Release. What else lies below it is removed with Delete, or stays.
 	Forget bool
-	// Expire, when set, lets the store forget the cluster's document after it (a tombstone's TTL).
+	// Expire, when set, lets the store forget the cluster's document after it (a tombstone's TTL). A commit with Cluster
+	// and without Expire takes an earlier one back: the cluster lives again.
 	Expire time.Time
 	// Now is the caller's clock, for timestamps.
 	Now time.Time
@@ -108,7 +103,8 @@ type Listed struct {
 	Summary
 	NextLook time.Time `json:"nextLook,omitzero"`
 	Epoch    int64     `json:"epoch"`
-	Held     bool      `json:"held"`
+	// Held: a lease was taken and not released. It may have run out: then NextLook is past.
+	Held bool `json:"held"`
 }
 
 // Slurm is the newest snapshot, as one opaque document.
@@ -131,7 +127,7 @@ type Quarantined struct {
 	Size     int       `json:"size"`
 }
 
-// TimelineEntry is an entry with its place: epoch-step-n, zero-padded so that ids sort as the entries happened.
+// TimelineEntry is an entry with its place, as TimelineID gives it.
 type TimelineEntry struct {
 	ID string `json:"id"`
 	cluster.Entry
@@ -145,9 +141,10 @@ type Store interface {
 	// and expiry, and sets the cluster's next look to that expiry. With create, a document that is not there is made.
 	// It fails with ErrHeld while another holder's lease lives (its expiry is after now), and with ErrNoCluster.
 	Lease(ctx context.Context, key cluster.Key, holder string, now, until time.Time, create bool) (*Lease, error)
-	// Documents reads all documents below the cluster's with the given prefixes ("pools/", "nodes/").
+	// Documents reads all documents below the cluster's.
 	Documents(ctx context.Context, key cluster.Key) (Documents, error)
-	// Inbox reads up to limit events, oldest first by Received, then id.
+	// Inbox reads up to limit events, and never more than MaxInbox or much more than MaxInboxBytes, oldest first by
+	// Received, then id. There may be more after them.
 	Inbox(ctx context.Context, key cluster.Key, limit int) ([]Event, error)
 	// Commit writes the change as one: all of it, or, with ErrFenced or ErrTooLarge, nothing. It recognises its own
 	// earlier success when the answer to it was lost. After any other error nothing is known, and the lease must not
@@ -164,14 +161,15 @@ type Store interface {
 	Due(ctx context.Context, now time.Time, limit int) ([]cluster.Key, error)
 	// Read is the cluster's document without a lease; ErrNoCluster.
 	Read(ctx context.Context, key cluster.Key) (data []byte, listed Listed, err error)
-	// List lists clusters in the order of their document ids, after the given one; project and location filter when not empty.
+	// List lists clusters in the order of their document ids (Key.Doc), after the given one when it is not empty; project
+	// and location filter when not empty.
 	List(ctx context.Context, project, location, after string, limit int) ([]Listed, error)
 	// Timeline reads entries newest first, before the given id when it is not empty.
 	Timeline(ctx context.Context, key cluster.Key, before string, limit int) ([]TimelineEntry, error)
 	// PutOperation writes an operation outside of any lease, unless one of that id is there already; Operation reads one.
 	PutOperation(ctx context.Context, op cluster.Operation) error
 	Operation(ctx context.Context, id string) (cluster.Operation, error)
-	// Operations lists operations of a project and location, newest first.
+	// Operations lists operations of a project and location, newest first by Created; an empty one means all.
 	Operations(ctx context.Context, project, location string, limit int) ([]cluster.Operation, error)
 	// Quarantine keeps what could not be understood; the same id again is success. Quarantined lists it, newest first.
 	Quarantine(ctx context.Context, q Quarantined) error
