@@ -49,10 +49,13 @@ type EnsureInstance struct {
 	ID       string
 }
 
-// Remove removes a resource of the cluster itself. That it is gone already is success.
+// Remove removes a resource of the cluster itself. That it is gone already is success, and so is that what bears the name is
+// another owner's: it stays.
 type Remove struct {
 	Ref ResourceRef
-	ID  string
+	// Owner is whose the resource must be; the zero Owner asks for no proof.
+	Owner Owner
+	ID    string
 }
 
 // CreateGroup makes an empty managed instance group as resize requests need it: no repair, no autoscaler, opportunistic.

@@ -5,6 +5,9 @@ import "time"
 // Query is what is to be looked at. The zero Query looks at nothing.
 type Query struct {
 	Owner Owner
+	// Zones are those that a list over all zones must have seen to count as complete. Empty: all, so that an outage
+	// anywhere in the world makes every list incomplete.
+	Zones []string
 	// Instances asks for all instances with the owner's label.
 	Instances bool
 	// Groups asks for single groups with their resize request and managed instances.
