@@ -33,6 +33,10 @@ type Node struct {
 	Allocation string `json:"a,omitempty"`
 	// InstanceID is the machine's, 0 until it has been seen.
 	InstanceID uint64 `json:"id,omitempty"`
+	// Created is when Compute Engine made the machine: what Slurm says of an earlier boot is of another machine.
+	Created time.Time `json:"c,omitzero"`
+	// Claim is the instance id of a boot report for a machine that has not been seen yet.
+	Claim uint64 `json:"cl,omitempty"`
 	// Status is the machine's as last seen (RUNNING, …).
 	Status string `json:"st,omitempty"`
 	// LeaseEnd is the termination timestamp that Compute Engine states, zero for a machine without one.
@@ -53,7 +57,7 @@ type Node struct {
 	// Told is when Slurm was last told what the phase needs, Deleted when the machine's removal was last asked for.
 	Told    time.Time `json:"told,omitzero"`
 	Deleted time.Time `json:"del,omitzero"`
-	// Tries counts attempts at what the phase is waiting for.
+	// Tries counts how often what the phase needs has been asked for.
 	Tries int `json:"n,omitempty"`
 }
 

@@ -38,6 +38,9 @@ type Record struct {
 	CreateOperation string    `json:"createOperation,omitempty"`
 	DeleteOperation string    `json:"deleteOperation,omitempty"`
 	DeleteRequested time.Time `json:"deleteRequested,omitzero"`
+	// Emptied is when a cluster that is being deleted had lost everything that its records know of; only a complete look
+	// after that shows that nothing is left.
+	Emptied time.Time `json:"emptied,omitzero"`
 	// Handled lists the operations that were carried to an end lately, the newest last, so that a late duplicate of a
 	// request is told from a new one.
 	Handled []string `json:"handled,omitempty"`

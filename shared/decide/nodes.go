@@ -1,0 +1,291 @@
+package decide
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/convoke-hpc/convoke/shared/cluster"
+)
+
+// nodes moves every node on, and gathers those that are to be asked for.
+func (t *Turn) nodes() {
+	if !t.controllerReady() {
+		return // a node without a controller has nobody to register with
+	}
+	t.ensureRecords()
+	for i := range t.s.Spec.NodePools {
+		pool := &t.s.Spec.NodePools[i]
+		var asks asks
+		nodes := t.s.Nodes[pool.ID]
+		for j := range nodes {
+			t.node(pool, &nodes[j], &asks)
+		}
+		t.ask(pool, &asks)
+	}
+}
+
+// controllerReady reports whether nodes have a controller to register with. Once a cluster has run, its nodes are looked
+// after while the controller is being replaced, too.
+func (t *Turn) controllerReady() bool {
+	r := t.s.Resource(cluster.KindInstance, roleController)
+	return r != nil && (r.Phase == cluster.ResourceReady || !t.s.Started.IsZero())
+}
+
+// zone is where a pool's machines are; "" for a pool that the spec no longer has.
+func (t *Turn) zone(pool string) string {
+	if p := t.s.Spec.Pool(pool); p != nil {
+		return p.Zone
+	}
+	return ""
+}
+
+// ensureRecords makes records for nodes that must exist and have none: static ones, and those that the snapshot shows
+// with a job although no hook call came.
+func (t *Turn) ensureRecords() {
+	for i := range t.s.Spec.NodePools {
+		pool := &t.s.Spec.NodePools[i]
+		if n := len(t.s.Nodes[pool.ID]); n >= pool.ScalingSpec.MinNodeCount {
+			continue
+		}
+		for index := range pool.ScalingSpec.MinNodeCount {
+			t.s.EnsureNode(cluster.NodeID{Pool: pool.ID, Index: index})
+		}
+	}
+	for id := range t.slurm.held {
+		if pool := t.s.Spec.Pool(id.Pool); pool != nil && id.Index < pool.ScalingSpec.MaxNodeCount && t.s.Node(id) == nil {
+			t.s.EnsureNode(id)
+		}
+	}
+}
+
+// asks are the nodes of a pool that need a machine, by the job that needs them; 0 for static ones.
+type asks struct {
+	jobs  []int64
+	nodes map[int64][]int
+}
+
+func (a *asks) add(job int64, index int) {
+	if a.nodes == nil {
+		a.nodes = map[int64][]int{}
+	}
+	if _, known := a.nodes[job]; !known {
+		a.jobs = append(a.jobs, job)
+	}
+	a.nodes[job] = append(a.nodes[job], index)
+}
+
+// node moves one node on.
+func (t *Turn) node(pool *cluster.NodePool, n *cluster.Node, asks *asks) {
+	id := cluster.NodeID{Pool: pool.ID, Index: n.Index}
+	need := t.demand(pool, n)
+	switch n.Phase {
+	case cluster.Absent:
+		if need.wanted {
+			asks.add(need.job, n.Index)
+		} else {
+			t.giveBack(id, n)
+		}
+	case cluster.Requested:
+		t.requested(n)
+	case cluster.Provisioning, cluster.Booting:
+		t.coming(id, n, need)
+	case cluster.Ready:
+		if !need.wanted && !need.keep {
+			t.move(n, cluster.Deleting, "no job needs it")
+			t.say(kindNode, t.s.Name(id), "given back: no job needs it")
+			t.deleting(id, n)
+		}
+	case cluster.Draining:
+		t.draining(id, n)
+	case cluster.Failed:
+		t.failedNode(id, n)
+	case cluster.Deleting:
+		t.deleting(id, n)
+	}
+	t.reconcileSlurm(pool, id, n)
+	if n.Suspect != "" {
+		t.at(t.now) // Query asks for the machine itself
+	}
+}
+
+// move brings a node into a phase.
+func (t *Turn) move(n *cluster.Node, phase cluster.NodePhase, reason string) {
+	n.Phase, n.Reason, n.Since, n.Look, n.Tries = phase, oneLine(reason, 300), t.now, t.now, 0
+	n.Told, n.Deleted = time.Time{}, time.Time{}
+}
+
+// requested waits for the allocation, which knows when it is to be looked at.
+func (t *Turn) requested(n *cluster.Node) {
+	if n.Allocation == "" {
+		t.move(n, cluster.Absent, "")
+	}
+}
+
+// coming follows a machine that is being made or is starting.
+func (t *Turn) coming(id cluster.NodeID, n *cluster.Node, need need) {
+	limit := t.policy.ProvisionTimeout
+	if n.Phase == cluster.Booting {
+		limit = t.policy.BootTimeout
+		if t.registered(id, n) {
+			t.move(n, cluster.Ready, "")
+			t.say(kindNode, t.s.Name(id), "ready")
+			return
+		}
+	}
+	end := n.Since.Add(limit)
+	switch {
+	case !need.wanted && (!need.keep || t.slurm.fresh(t.now, t.policy) && !t.slurmUp(id)):
+		t.move(n, cluster.Deleting, "no job needs it any more")
+		t.say(kindNode, t.s.Name(id), "given back before it was ready: no job needs it any more")
+		t.deleting(id, n)
+	case !end.After(t.now):
+		t.fail(id, n, fmt.Sprintf("it was still %s after %s", n.Phase, limit))
+		t.failedNode(id, n)
+	default:
+		t.at(end)
+		t.pollNode(n)
+	}
+}
+
+// registered reports whether this very machine works: a login node has said so itself; a compute node is up in Slurm, from a
+// boot of this machine and not of its predecessor.
+func (t *Turn) registered(id cluster.NodeID, n *cluster.Node) bool {
+	if t.s.Spec.IsLogin(id.Pool) {
+		return !n.Booted.IsZero()
+	}
+	v := t.slurm.node(id)
+	return v != nil && v.Up() && !v.Booted.IsZero() && !v.Booted.Before(n.Created.Truncate(time.Second))
+}
+
+// slurmUp reports whether Slurm has the node up, whichever machine it thinks of.
+func (t *Turn) slurmUp(id cluster.NodeID) bool {
+	v := t.slurm.node(id)
+	return v != nil && v.Up()
+}
+
+// pollNode has the cloud looked at for the node when its time comes.
+func (t *Turn) pollNode(n *cluster.Node) {
+	if !n.Look.After(t.now) {
+		n.Look = t.now.Add(t.policy.poll(n.Since, t.now))
+	}
+	t.at(n.Look)
+}
+
+// fail notes that a node's machine is of no more use: lost, or broken. Slurm is told before anything happens to it.
+func (t *Turn) fail(id cluster.NodeID, n *cluster.Node, why string) {
+	t.move(n, cluster.Failed, why)
+	n.Broken = true
+	t.say(kindNode, t.s.Name(id), "failed: %s", n.Reason)
+}
+
+// drain has a node leave: with its work when the machine is broken for it, else after its work.
+func (t *Turn) drain(id cluster.NodeID, n *cluster.Node, why string, broken bool) {
+	switch n.Phase {
+	case cluster.Ready, cluster.Booting, cluster.Provisioning:
+	case cluster.Draining:
+		if !broken || n.Broken {
+			return
+		}
+	default:
+		return // it is on its way out already, or not there
+	}
+	if broken && n.Phase != cluster.Ready && n.Phase != cluster.Draining {
+		t.fail(id, n, why)
+		return
+	}
+	t.move(n, cluster.Draining, why)
+	n.Broken = broken
+	after := "when its work has ended"
+	if broken {
+		after = "at once; its job is requeued"
+	}
+	t.say(kindNode, t.s.Name(id), "draining, to be deleted %s: %s", after, n.Reason)
+}
+
+// draining waits until nothing runs on the node, then has it deleted.
+func (t *Turn) draining(id cluster.NodeID, n *cluster.Node) {
+	if t.s.Spec.IsLogin(id.Pool) {
+		t.move(n, cluster.Deleting, n.Reason)
+		t.deleting(id, n)
+		return
+	}
+	kind := cluster.CommandDrain
+	if n.Broken {
+		kind = cluster.CommandEvict
+	}
+	if t.emptied(id, n) || n.Broken && !n.Since.Add(t.policy.TellTimeout).After(t.now) {
+		reason := n.Reason
+		t.move(n, cluster.Deleting, reason)
+		t.say(kindNode, t.s.Name(id), "drained; deleting its machine (%s)", reason)
+		t.deleting(id, n)
+		return
+	}
+	t.tellNode(kind, id, n)
+	if n.Broken {
+		t.at(n.Since.Add(t.policy.TellTimeout))
+	}
+}
+
+// emptied reports whether a snapshot that is newer than our word to Slurm shows the node draining and without work.
+func (t *Turn) emptied(id cluster.NodeID, n *cluster.Node) bool {
+	if n.Told.IsZero() || !t.slurm.taken().After(n.Since) || !t.slurm.fresh(t.now, t.policy) {
+		return false
+	}
+	v := t.slurm.node(id)
+	if v == nil || !v.Flags.Any(cluster.FlagDrain) && v.State != "DOWN" {
+		return false
+	}
+	return t.slurm.held[id] == nil && v.State != "ALLOCATED" && v.State != "MIXED" && !v.Flags.Any(cluster.FlagCompleting)
+}
+
+// failedNode tells Slurm that a node is lost, then has what is left of its machine deleted. Nothing is waited for: the
+// machine is of no use to anybody.
+func (t *Turn) failedNode(id cluster.NodeID, n *cluster.Node) {
+	t.tellNode(cluster.CommandLost, id, n)
+	reason := n.Reason
+	t.move(n, cluster.Deleting, reason)
+	n.Broken = true
+	t.deleting(id, n)
+}
+
+// deleting has a machine removed, until it is certainly gone.
+func (t *Turn) deleting(id cluster.NodeID, n *cluster.Node) {
+	if next := n.Deleted.Add(t.policy.DeleteEvery); n.Deleted.IsZero() || !next.After(t.now) {
+		a := t.s.Pool(id.Pool).Allocation(n.Allocation)
+		if a == nil || a.Phase != cluster.Closing { // a group that is being removed takes its machines along
+			t.tell.remove(a, t.zone(id.Pool), doomed{id: id, key: fmt.Sprintf("%s/%d/%d", t.s.Name(id), n.Generation, n.Tries)})
+		}
+		n.Deleted = t.now
+		n.Tries++
+	}
+	t.pollNode(n)
+}
+
+// gone notes that a node's machine is certainly not there any more.
+func (t *Turn) gone(id cluster.NodeID, n *cluster.Node) {
+	switch n.Phase {
+	case cluster.Deleting:
+		t.say(kindNode, t.s.Name(id), "its machine is gone")
+	case cluster.Absent, cluster.Requested:
+		return
+	default:
+		why := n.Suspect
+		if why == "" {
+			why = "Compute Engine does not have it"
+		}
+		if !n.LeaseEnd.IsZero() && !t.now.Before(n.LeaseEnd) {
+			why = "its lease has ended (" + n.LeaseEnd.Format(time.RFC3339) + ")"
+		}
+		t.say(kindNode, t.s.Name(id), "its machine is gone: %s", why)
+		n.Reason = oneLine("lost: "+why, 300)
+		t.tellNode(cluster.CommandLost, id, n)
+	}
+	t.clear(n)
+}
+
+// clear makes a node absent and forgets its machine. What the hooks said of it stays: it is about the node, not the
+// machine.
+func (t *Turn) clear(n *cluster.Node) {
+	*n = cluster.Node{Index: n.Index, Generation: n.Generation, Since: t.now,
+		Asked: n.Asked, Returned: n.Returned, Job: n.Job, Told: n.Told}
+}

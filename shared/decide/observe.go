@@ -1,0 +1,333 @@
+package decide
+
+import (
+	"time"
+
+	"github.com/convoke-hpc/convoke/shared/cluster"
+)
+
+// Observe takes in what the cloud was seen to hold. What is missing from an observation was not seen, and says nothing.
+func (t *Turn) Observe(o cluster.Observation) {
+	t.observeOperations(o)
+	t.observeGroups(o)
+	if o.Instances != nil {
+		t.observeInstances(o)
+	}
+	t.observeMachines(o)
+	t.observeOrphans(o)
+}
+
+func (t *Turn) observeOperations(o cluster.Observation) {
+	for i := range t.s.Resources {
+		r := &t.s.Resources[i]
+		v, looked := o.Operations[r.Operation]
+		if r.Operation == "" || !looked || v.Found && !v.Done {
+			continue
+		}
+		r.Operation = ""
+		switch {
+		case r.Phase == cluster.ResourceLeaving && v.Error != nil:
+			r.Problem, r.Look = v.Error, t.now.Add(t.policy.pause(r.Tries))
+		case r.Phase == cluster.ResourceLeaving && !v.Found:
+			r.Look = t.now // ask for the removal again: the answer tells
+		case r.Phase == cluster.ResourceLeaving:
+			t.removed(r)
+			t.observeOperations(o) // the list has changed under the loop
+			return
+		case v.Error != nil:
+			t.failed(r, v.Error)
+		case !v.Found:
+			r.Phase, r.Look = cluster.ResourceWanted, t.now // ask for it again: the answer tells
+		case r.Kind != cluster.KindInstance:
+			t.made(r)
+		}
+	}
+	for _, id := range t.poolIDs() {
+		p := t.s.Pools[id]
+		for i := range p.Allocations {
+			a := &p.Allocations[i]
+			v, looked := o.Operations[a.Operation]
+			if a.Operation == "" || !looked || v.Found && !v.Done {
+				continue
+			}
+			a.Operation = ""
+			if v.Error != nil {
+				t.allocationFailed(p, a, v.Error)
+			} else {
+				t.grouped(p, a)
+			}
+		}
+	}
+}
+
+func (t *Turn) observeGroups(o cluster.Observation) {
+	for _, id := range t.poolIDs() {
+		p := t.s.Pools[id]
+		for i := range p.Allocations {
+			a := &p.Allocations[i]
+			g, looked := o.Groups[a.Group]
+			if !looked {
+				continue
+			}
+			switch a.Phase {
+			case cluster.Closing:
+				if !g.Found {
+					t.closed(a)
+				}
+			case cluster.Queued, cluster.Cancelling:
+				t.observeRequest(p, a, g)
+			case cluster.Granted:
+				t.observeManaged(p, a, g)
+			}
+		}
+	}
+}
+
+// observeRequest follows a resize request.
+func (t *Turn) observeRequest(p *cluster.Pool, a *cluster.Allocation, g cluster.Group) {
+	if !g.Found {
+		t.cancelled(a) // someone has removed the group, and the request with it
+		return
+	}
+	r := g.Request
+	if r == nil {
+		return
+	}
+	if r.Found && r.State != a.Request && a.Phase == cluster.Queued && (r.State == "ACCEPTED" || r.State == "CREATING") {
+		t.say(kindAllocation, a.Name, "its resize request is %s", r.State)
+	}
+	a.Request = r.State
+	switch {
+	case r.State == "SUCCEEDED" && (a.Phase == cluster.Queued || t.wantedAgain(a)):
+		t.poolWorked(p)
+		t.say(kindAllocation, a.Name, "capacity granted for %s, %s after it was asked for", t.hostlist(a.Pool, a.Nodes),
+			t.now.Sub(a.Made).Round(time.Second))
+		t.setPhase(a, cluster.Granted)
+		a.Retired = ""
+		t.comment(a, "convoke: "+t.hostlist(a.Pool, a.Nodes)+" granted, machines are starting")
+	case r.State == "SUCCEEDED": // it came after the cancel, and nobody needs it: it goes with its group
+		t.say(kindAllocation, a.Name, "capacity came although nobody needs it any more; removing it")
+		t.cancelled(a)
+	case r.State == "FAILED" && a.Phase == cluster.Queued:
+		problem := r.Error
+		if problem == nil {
+			problem = &cluster.Problem{Class: cluster.Unknown, Doing: "waiting for resize request", Resource: a.Name, Message: "it failed without saying why"}
+		}
+		problem.At = t.now
+		t.sayProblem(kindAllocation, a.Name, problem, "its resize request failed: %s", problem.Message)
+		t.poolFailed(p, problem)
+		a.Retired = oneLine(problem.Message, 300)
+		t.cancelled(a)
+	case r.State == "FAILED", r.State == "CANCELLED":
+		if a.Phase == cluster.Queued {
+			a.Retired = "someone has cancelled its resize request"
+		}
+		t.say(kindAllocation, a.Name, "its resize request is %s", r.State)
+		t.cancelled(a)
+	case !r.Found && a.Phase == cluster.Cancelling:
+		t.cancelled(a)
+	case !r.Found && t.now.Sub(a.Since) > t.policy.Retry:
+		t.setPhase(a, cluster.Requesting) // it never came to be, or someone has deleted it
+	case r.Attempt != nil && (a.Problem == nil || a.Problem.Message != r.Attempt.Message):
+		a.Problem = r.Attempt
+		t.sayProblem(kindAllocation, a.Name, r.Attempt, "still waiting; the last attempt says: %s", r.Attempt.Message)
+	}
+}
+
+// wantedAgain reports whether a job needs what is being cancelled.
+func (t *Turn) wantedAgain(a *cluster.Allocation) bool {
+	if t.s.Phase == cluster.PhaseStopping {
+		return false
+	}
+	pool := t.s.Spec.Pool(a.Pool)
+	for _, i := range a.Nodes {
+		n := t.s.Node(cluster.NodeID{Pool: a.Pool, Index: i})
+		if pool != nil && n != nil && n.Allocation == a.Name && t.demand(pool, n).wanted {
+			return true
+		}
+	}
+	return false
+}
+
+// observeManaged reads what a group says of machines that have not come yet.
+func (t *Turn) observeManaged(p *cluster.Pool, a *cluster.Allocation, g cluster.Group) {
+	managed := make(map[string]*cluster.Managed, len(g.Managed))
+	for i := range g.Managed {
+		managed[g.Managed[i].Name] = &g.Managed[i]
+	}
+	for _, i := range a.Nodes {
+		id := cluster.NodeID{Pool: a.Pool, Index: i}
+		n := t.s.Node(id)
+		if n == nil || n.Allocation != a.Name || n.Phase != cluster.Requested {
+			continue
+		}
+		m := managed[t.s.Name(id)]
+		switch {
+		case !g.Found:
+			t.clear(n)
+		case m == nil && t.now.Sub(a.Since) > t.policy.Retry:
+			t.setPhase(a, cluster.Requesting) // what was asked for never came to be
+			return
+		case m != nil && m.Problem != nil && a.Method != cluster.ByRequest:
+			t.managedFailed(p, a, id, n, m.Problem)
+		}
+	}
+}
+
+// managedFailed takes in that a machine that was asked for by name cannot be made now. The group would try for ever; when only a
+// person can mend it, it is taken back.
+func (t *Turn) managedFailed(p *cluster.Pool, a *cluster.Allocation, id cluster.NodeID, n *cluster.Node, problem *cluster.Problem) {
+	if a.Problem == nil || a.Problem.Message != problem.Message {
+		problem.At = t.now
+		a.Problem = problem
+		t.sayProblem(kindNode, t.s.Name(id), problem, "its machine cannot be made: %s", problem.Message)
+	}
+	if problem.Class.Permanent() {
+		t.poolFailed(p, problem)
+		t.move(n, cluster.Deleting, problem.Message)
+	}
+}
+
+func (t *Turn) observeInstances(o cluster.Observation) {
+	if o.At.After(t.s.Seen) {
+		t.s.Seen = cluster.Moment(o.At)
+	}
+	for pool, nodes := range t.eachPool() {
+		for i := range nodes {
+			n := &nodes[i]
+			if n.Phase == cluster.Absent {
+				continue
+			}
+			id := cluster.NodeID{Pool: pool, Index: n.Index}
+			if inst, there := o.Instances[t.s.Name(id)]; there {
+				t.seen(id, n, &inst)
+				continue
+			}
+			// It is not in the list. A list may lag behind, so it is looked at by itself before anything follows.
+			if n.Phase.Machine() && n.Suspect == "" && (n.InstanceID != 0 || n.Phase == cluster.Deleting) && o.At.After(n.Since) {
+				n.Suspect = notListed
+			}
+		}
+	}
+	if r := t.s.Resource(cluster.KindInstance, roleController); r != nil && r.Phase == cluster.ResourceReady {
+		inst, there := o.Instances[r.Name]
+		if !there || inst.Status != running {
+			r.Look = t.now // Query asks for the machine itself
+			t.at(t.now)
+		}
+	}
+}
+
+// notListed is the suspicion that a list raises.
+const notListed = "not in the list of instances"
+
+// observeMachines reads what single looks at suspected machines say: this is what counts.
+func (t *Turn) observeMachines(o cluster.Observation) {
+	for _, name := range sortedKeys(o.Machines) {
+		inst := o.Machines[name]
+		if r := t.s.Resource(cluster.KindInstance, roleController); r != nil && r.Name == name {
+			t.observeController(r, inst)
+			continue
+		}
+		clusterID, id, ok := cluster.ParseNodeName(name)
+		if !ok || clusterID != t.s.Key.ID {
+			continue
+		}
+		n := t.s.Node(id)
+		if n == nil || !n.Phase.Machine() {
+			continue
+		}
+		if inst == nil {
+			t.gone(id, n)
+			continue
+		}
+		n.Suspect = ""
+		t.seen(id, n, inst)
+	}
+}
+
+// seen takes in a machine that is there.
+func (t *Turn) seen(id cluster.NodeID, n *cluster.Node, inst *cluster.Instance) {
+	p := t.s.Pool(id.Pool)
+	a := p.Allocation(n.Allocation)
+	if a == nil || inst.Group != "" && inst.Group != a.Group {
+		return // of an earlier allocation, on its way out: an orphan, if it stays
+	}
+	switch {
+	case n.InstanceID == 0:
+		n.InstanceID, n.Created = inst.ID, cluster.Moment(inst.Created)
+		if n.Claim != inst.ID {
+			n.Booted = time.Time{} // what claimed to have booted was another machine
+		}
+		n.Claim = 0
+	case n.InstanceID != inst.ID:
+		// Compute Engine, or a person, has made it anew under its name.
+		t.say(kindNode, t.s.Name(id), "it is another machine now: instance %d in place of %d", inst.ID, n.InstanceID)
+		if n.Phase != cluster.Deleting {
+			t.tellNode(cluster.CommandLost, id, n)
+			n.Generation++
+			t.move(n, cluster.Provisioning, "")
+		}
+		n.InstanceID, n.Created, n.Booted = inst.ID, cluster.Moment(inst.Created), time.Time{}
+	}
+	n.Status = inst.Status
+	if !inst.LeaseEnd.IsZero() {
+		n.LeaseEnd = cluster.Moment(inst.LeaseEnd)
+	}
+	switch inst.Status {
+	case "PENDING", "PROVISIONING", "STAGING":
+		if n.Phase == cluster.Requested {
+			t.move(n, cluster.Provisioning, "")
+			t.say(kindNode, t.s.Name(id), "Compute Engine is making its machine")
+		}
+	case running:
+		n.Suspect = ""
+		if n.Phase == cluster.Requested || n.Phase == cluster.Provisioning {
+			t.poolWorked(p)
+			t.move(n, cluster.Booting, "")
+			t.say(kindNode, t.s.Name(id), "its machine runs and is starting up%s", until(n.LeaseEnd))
+		}
+	case "REPAIRING":
+		n.Suspect = ""
+	default: // STOPPING, STOPPED, TERMINATED, SUSPENDING, …: it will not come back by itself
+		if n.Phase != cluster.Deleting && n.Phase != cluster.Failed {
+			why := "its machine is " + inst.Status
+			if n.Suspect != "" && n.Suspect != notListed {
+				why += " (" + n.Suspect + ")"
+			}
+			t.fail(id, n, why)
+		}
+		n.Suspect = ""
+	}
+}
+
+func until(end time.Time) string {
+	if end.IsZero() {
+		return ""
+	}
+	return "; its lease ends at " + end.Format(time.RFC3339)
+}
+
+// observeController follows the controller's machine.
+func (t *Turn) observeController(r *cluster.Resource, inst *cluster.Instance) {
+	switch {
+	case inst == nil && r.Phase == cluster.ResourceCreating && r.Operation == "" && t.now.Sub(r.Since) > t.policy.Retry,
+		inst == nil && r.Phase == cluster.ResourceReady:
+		t.controllerFailed(r, &cluster.Problem{Class: cluster.Unknown, Doing: "looking for", Resource: r.Name, At: t.now,
+			Message: "the controller's machine is gone", Remedy: "it is made anew; its state is on a disk of its own"})
+		r.Look = t.now
+	case inst == nil:
+	case r.Phase == cluster.ResourceReady && inst.Status != running && inst.Status != "REPAIRING":
+		t.controllerFailed(r, &cluster.Problem{Class: cluster.Unknown, Doing: "looking for", Resource: r.Name, At: t.now,
+			Message: "the controller's machine is " + inst.Status, Remedy: "it is deleted and made anew; its state is on a disk of its own"})
+		t.intend(cluster.Remove{Ref: r.ResourceRef, ID: t.requestID("remove", r.Name, itoa(r.Generation))})
+	default:
+		if r.Found.InstanceID != inst.ID && r.Found.InstanceID != 0 {
+			r.Booted = time.Time{}
+		}
+		r.Found.InstanceID, r.Found.Status, r.Found.Address = inst.ID, inst.Status, inst.Address
+		if r.Phase == cluster.ResourceReady {
+			r.Look = time.Time{}
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package decide
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/convoke-hpc/convoke/shared/cluster"
+)
+
+// Turn is one step of one cluster. Its methods are called in this order: Fold, Settle and, after Query, Observe, each any
+// number of times; then Decide, once. The state that it was begun with is changed in place.
+type Turn struct {
+	s      *cluster.State
+	now    time.Time
+	policy Policy
+
+	timeline   []cluster.Entry
+	operations []cluster.Operation
+	plan       Plan
+	tell       teller
+	slurm      slurmView
+}
+
+// Plan is what a turn decided.
+type Plan struct {
+	// Intents are to be carried out once the state is saved, in any order, side by side.
+	Intents []cluster.Intent
+	// Look is when the cluster must be looked at next, whatever happens; zero for a cluster at its end.
+	Look time.Time
+	// Timeline and Operations are to be saved with the state.
+	Timeline   []cluster.Entry
+	Operations []cluster.Operation
+	// Forget says that there is nothing to know about this cluster.
+	Forget bool
+}
+
+// Begin begins a turn at a time.
+func Begin(s *cluster.State, now time.Time, p Policy) *Turn {
+	t := &Turn{s: s, now: cluster.Moment(now), policy: p}
+	t.slurm.index(s)
+	return t
+}
+
+// Decide moves the records to where the facts put them and says what they need now.
+func (t *Turn) Decide() Plan {
+	switch t.s.Phase {
+	case cluster.PhaseNone:
+		t.plan.Forget = true
+	case cluster.PhaseDeleted:
+		// A tombstone rests until its store forgets it.
+	case cluster.PhaseStopping:
+		t.stop()
+	default:
+		t.resources()
+		t.nodes()
+		t.allocations()
+		t.orphans()
+		t.phase()
+		t.at(t.s.Seen.Add(t.policy.SweepEvery))
+		t.at(t.s.Swept.Add(t.policy.OrphanEvery))
+	}
+	t.plan.Intents = append(t.plan.Intents, t.tell.intents(t)...)
+	t.plan.Timeline, t.plan.Operations = t.timeline, t.operations
+	return t.plan
+}
+
+// at makes sure that the cluster is looked at at that time at the latest.
+func (t *Turn) at(when time.Time) {
+	if t.plan.Look.IsZero() || when.Before(t.plan.Look) {
+		t.plan.Look = when
+	}
+}
+
+// due reports whether a record's time has come, and sees to it that it will.
+func (t *Turn) due(look time.Time) bool {
+	if look.After(t.now) {
+		t.at(look)
+		return false
+	}
+	return true
+}
+
+// intend adds an intent.
+func (t *Turn) intend(i cluster.Intent) { t.plan.Intents = append(t.plan.Intents, i) }
+
+// say adds a line to the timeline.
+func (t *Turn) say(kind, about, format string, args ...any) {
+	t.timeline = append(t.timeline, cluster.Entry{At: t.now, Kind: kind, About: about, Text: fmt.Sprintf(format, args...)})
+}
+
+// sayProblem adds a line about a failure to the timeline.
+func (t *Turn) sayProblem(kind, about string, p *cluster.Problem, format string, args ...any) {
+	t.timeline = append(t.timeline, cluster.Entry{At: t.now, Kind: kind, About: about, Text: fmt.Sprintf(format, args...), Problem: p})
+}
+
+// Kinds of timeline entries.
+const (
+	kindCluster    = "cluster"
+	kindRequest    = "request"
+	kindResource   = "resource"
+	kindAllocation = "allocation"
+	kindNode       = "node"
+	kindBreaker    = "breaker"
+	kindOrphan     = "orphan"
+	kindSlurm      = "slurm"
+)
+
+// Notes is a plan that decides nothing: what was folded in is kept, and the cluster is to be looked at now.
+func (t *Turn) Notes() Plan {
+	return Plan{Timeline: t.timeline, Operations: t.operations, Look: t.now}
+}
