@@ -182,12 +182,18 @@ type NodeHealth struct {
 	Time     time.Time `json:"time"`
 }
 
+// What a notice announces.
+const (
+	NoticePreempted   = "preempted"
+	NoticeMaintenance = "maintenance"
+)
+
 // NodeNotice is what a machine's metadata server announced to it.
 type NodeNotice struct {
 	Cluster    cluster.Key `json:"cluster"`
 	Node       string      `json:"node"`
 	InstanceID uint64      `json:"instanceId,string"`
-	Notice     string      `json:"notice"` // preempted, maintenance
+	Notice     string      `json:"notice"` // NoticePreempted, NoticeMaintenance
 	At         time.Time   `json:"at,omitzero"`
 	Time       time.Time   `json:"time"`
 }
@@ -198,7 +204,7 @@ type InstanceLost struct {
 	Cluster    cluster.Key `json:"cluster"`
 	Name       string      `json:"name"`
 	Zone       string      `json:"zone"`
-	InstanceID uint64      `json:"instanceId,string"`
+	InstanceID uint64      `json:"instanceId,string,omitempty"`
 	Method     string      `json:"method"` // compute.instances.preempted, …
 	Message    string      `json:"message,omitempty"`
 	// HostError says that the machine under it broke.
@@ -206,8 +212,16 @@ type InstanceLost struct {
 	Time      time.Time `json:"time"`
 }
 
+// Tick wakes every cluster that is due. It says nothing: the records say which those are.
+type Tick struct{}
+
 // ClusterWake wakes one cluster.
 type ClusterWake struct {
+	Cluster cluster.Key `json:"cluster"`
+}
+
+// SlurmChanged says that a new snapshot of Slurm has been kept and says something else than the one before.
+type SlurmChanged struct {
 	Cluster cluster.Key `json:"cluster"`
 }
 
