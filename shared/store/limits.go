@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/convoke-hpc/convoke/shared/cluster"
 )
@@ -17,7 +18,7 @@ const (
 	MaxCommit      = 3 << 20
 	MaxInbox       = 500     // events read at a time
 	MaxInboxBytes  = 8 << 20 // of event data read at a time, give or take one event
-	MaxID          = 4 << 10 // bytes of an event's or a quarantined thing's id
+	MaxID          = 4 << 10 // bytes of an event's, an operation's or a quarantined thing's id, which is UTF-8
 	MaxQuarantined = 256 << 10
 )
 
@@ -151,6 +152,8 @@ func checkID(what, id string) error {
 		return fmt.Errorf("%s is empty", what)
 	case len(id) > MaxID:
 		return fmt.Errorf("%w: %s has %d bytes, of which %d are allowed", ErrTooLarge, what, len(id), MaxID)
+	case !utf8.ValidString(id):
+		return fmt.Errorf("%s, %q, is not UTF-8", what, id)
 	}
 	return nil
 }

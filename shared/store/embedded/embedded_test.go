@@ -16,6 +16,7 @@ import (
 	"github.com/convoke-hpc/convoke/shared/cluster"
 	"github.com/convoke-hpc/convoke/shared/store"
 	"github.com/convoke-hpc/convoke/shared/store/embedded"
+	"github.com/convoke-hpc/convoke/shared/store/storetest"
 )
 
 var key = cluster.Key{Project: "example", Location: "us-central1", ID: "c1"}
@@ -189,4 +190,24 @@ func checkSaid(t *testing.T, dir string, said []string) {
 			}
 		}
 	}
+}
+
+func TestContract(t *testing.T) {
+	storetest.Run(t, func(t testing.TB, line *storetest.Line) store.Store {
+		s, err := embedded.Open(t.TempDir(), embedded.Options{Fault: func(at embedded.Stage) error {
+			if at == embedded.BeforeWrite {
+				return line.Before()
+			}
+			return line.After()
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return s
+	})
 }
