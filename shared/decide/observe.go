@@ -211,7 +211,7 @@ func (t *Turn) observeInstances(o cluster.Observation) {
 	}
 	if r := t.s.Resource(cluster.KindInstance, roleController); r != nil && r.Phase == cluster.ResourceReady {
 		inst, there := o.Instances[r.Name]
-		if !there || inst.Status != running {
+		if !there || inst.Status != vmRunning {
 			r.Look = t.now // Query asks for the machine itself
 			t.at(t.now)
 		}
@@ -280,7 +280,7 @@ func (t *Turn) seen(id cluster.NodeID, n *cluster.Node, inst *cluster.Instance) 
 			t.move(n, cluster.Provisioning, "")
 			t.say(kindNode, t.s.Name(id), "Compute Engine is making its machine")
 		}
-	case running:
+	case vmRunning:
 		n.Suspect = ""
 		if n.Phase == cluster.Requested || n.Phase == cluster.Provisioning {
 			t.poolWorked(p)
@@ -317,7 +317,7 @@ func (t *Turn) observeController(r *cluster.Resource, inst *cluster.Instance) {
 			Message: "the controller's machine is gone", Remedy: "it is made anew; its state is on a disk of its own"})
 		r.Look = t.now
 	case inst == nil:
-	case r.Phase == cluster.ResourceReady && inst.Status != running && inst.Status != "REPAIRING":
+	case r.Phase == cluster.ResourceReady && inst.Status != vmRunning && inst.Status != "REPAIRING":
 		t.controllerFailed(r, &cluster.Problem{Class: cluster.Unknown, Doing: "looking for", Resource: r.Name, At: t.now,
 			Message: "the controller's machine is " + inst.Status, Remedy: "it is deleted and made anew; its state is on a disk of its own"})
 		t.intend(cluster.Remove{Ref: r.ResourceRef, ID: t.requestID("remove", r.Name, itoa(r.Generation))})

@@ -96,7 +96,7 @@ func (t *Turn) creating(r *cluster.Resource) {
 		return
 	}
 	if r.Kind == cluster.KindInstance {
-		if !r.Booted.IsZero() && r.Found.Status == running {
+		if !r.Booted.IsZero() && r.Found.Status == vmRunning {
 			t.made(r)
 			return
 		}
@@ -176,4 +176,5 @@ func (t *Turn) controllerFailed(r *cluster.Resource, p *cluster.Problem) {
 	t.failed(r, p)
 }
 
-const running = "RUNNING"
+// vmRunning is the status of an instance that works.
+const vmRunning = "RUNNING"
