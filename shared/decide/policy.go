@@ -61,6 +61,8 @@ type Policy struct {
 	ControllerDiskGB  int
 	StateDiskGB       int
 	Image             string
+	// ControllerAccount is the email of the service account of controllers, which may do what no node may; "" for the spec's.
+	ControllerAccount string
 }
 
 // Defaults are the values of a real deployment.

@@ -92,6 +92,9 @@ func (t *Turn) controllerTemplate() want {
 		BootDisk:          cluster.BootDisk{Type: "pd-ssd", SizeGB: t.policy.ControllerDiskGB},
 		EnablePublicIPs:   t.s.Spec.LoginPool().EnablePublicIPs,
 	})
+	if t.policy.ControllerAccount != "" {
+		template.ServiceAccount = t.policy.ControllerAccount
+	}
 	// The controller builds Slurm's configuration from the spec.
 	spec, err := json.Marshal(t.s.Spec)
 	if err == nil { // a spec is plain data: it always marshals
