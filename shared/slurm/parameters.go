@@ -64,7 +64,7 @@ func FindParameter(scope Scope, key string) (Parameter, bool) {
 	return p, ok
 }
 
-// Refusal says what is wrong with a parameter and what would be right.
+// Refusal says what is wrong with a parameter and, where that can be said, what is allowed.
 type Refusal struct {
 	Problem string
 	Allowed string
@@ -89,7 +89,7 @@ func CheckParameter(scope Scope, key, value string) (Parameter, *Refusal) {
 func unknownParameter(scope Scope, key string) *Refusal {
 	for _, other := range scopes() {
 		if p, ok := FindParameter(other, key); ok && p.Refused == "" {
-			return &Refusal{Problem: p.Name + " is not a parameter of " + scope.setting(), Allowed: "it belongs in " + other.setting()}
+			return &Refusal{Problem: p.Name + " is not a parameter of " + scope.setting() + ", it belongs in " + other.setting()}
 		}
 	}
 	for _, name := range strings.Fields(slurmdbdParameters) {
@@ -103,7 +103,7 @@ func unknownParameter(scope Scope, key string) *Refusal {
 	}
 	r := &Refusal{Problem: "Slurm has no parameter " + shorten(key) + " in " + scope.setting()}
 	if name, ok := nearest.Name(key, legalNames(scope)); ok {
-		r.Allowed = "did you mean " + name + "?"
+		r.Problem += ", did you mean " + name + "?"
 	}
 	return r
 }

@@ -43,11 +43,11 @@ func TestCheckParameterRefuses(t *testing.T) {
 		key, value string
 		want       string
 	}{
-		{Global, "PriorityWiegthAge", "1", `Slurm has no parameter "PriorityWiegthAge" in the cluster's config; did you mean PriorityWeightAge?`},
+		{Global, "PriorityWiegthAge", "1", `Slurm has no parameter "PriorityWiegthAge" in the cluster's config, did you mean PriorityWeightAge?`},
 		{Global, "bogus", "1", `Slurm has no parameter "bogus" in the cluster's config`},
-		{Global, "MaxTime", "1", "MaxTime is not a parameter of the cluster's config; it belongs in a partition's config"},
-		{Node, "priority_tier", "1", "PriorityTier is not a parameter of a node set's config; it belongs in a partition's config"},
-		{Partition, "Weight", "1", "Weight is not a parameter of a partition's config; it belongs in a node set's config"},
+		{Global, "MaxTime", "1", "MaxTime is not a parameter of the cluster's config, it belongs in a partition's config"},
+		{Node, "priority_tier", "1", "PriorityTier is not a parameter of a node set's config, it belongs in a partition's config"},
+		{Partition, "Weight", "1", "Weight is not a parameter of a partition's config, it belongs in a node set's config"},
 		{Global, "StorageHost", "db", "StorageHost is a parameter of slurmdbd.conf, which is managed for you"},
 		{Global, "purge_job_after", "1month", "PurgeJobAfter is a parameter of slurmdbd.conf, which is managed for you"},
 		{Global, "NodeName", "x", `"NodeName" begins a line of slurm.conf that is written for you`},
@@ -67,6 +67,7 @@ func TestCheckParameterRefuses(t *testing.T) {
 		{Partition, "OverSubscribe", "FORCE:x", `"FORCE:x" is not a value of OverSubscribe; EXCLUSIVE, FORCE, FORCE:N, NO, YES, YES:N`},
 		{Partition, "MaxTime", "an hour", `"an hour" contains a space outside of double quotes`},
 		{Partition, "MaxTime", "1h", `"1h" is not a time; minutes, MM:SS, HH:MM:SS`},
+		{Partition, "DefMemPerCPU", "-1k", `"-1k" is not a number`},
 		{Partition, "DefMemPerCPU", "4GG", `"4GG" is not a number`},
 	} {
 		_, refusal := CheckParameter(c.scope, c.key, c.value)

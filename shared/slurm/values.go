@@ -67,7 +67,7 @@ func (p Parameter) checkValue(value string) *Refusal {
 	case Number32:
 		return checkNumber(value, math.MaxUint32-2)
 	case Number64:
-		if digits := strings.TrimRight(value, "kKmMgGtT"); len(digits) == len(value)-1 && digits != "" {
+		if digits := strings.TrimRight(value, "kKmMgGtT"); len(digits) == len(value)-1 && isDigit(value[0]) {
 			return checkNumber(digits, math.MaxInt64)
 		}
 		return checkNumber(value, math.MaxInt64)
