@@ -42,11 +42,14 @@ resource "google_cloud_run_v2_service" "function" {
       }
 
       dynamic "env" {
-        for_each = {
-          FUNCTION_TARGET      = each.key
-          GOOGLE_CLOUD_PROJECT = var.project
-          CONVOKE_DATABASE     = var.database
-        }
+        for_each = merge(
+          {
+            FUNCTION_TARGET      = each.key
+            GOOGLE_CLOUD_PROJECT = var.project
+            CONVOKE_DATABASE     = var.database
+          },
+          each.value.steward ? { CONVOKE_CONTROLLER_ACCOUNT = google_service_account.identity["controller"].email } : {},
+        )
         content {
           name  = env.key
           value = env.value

@@ -49,6 +49,15 @@ run "every_service_has_its_own_identity" {
     error_message = "Two services share an identity."
   }
 
+  # Users' jobs run on the nodes: what the controller may do must not be in their reach.
+  assert {
+    condition = alltrue([for name, s in google_cloud_run_v2_service.function :
+      { for e in s.template[0].containers[0].env : e.name => e.value }["CONVOKE_CONTROLLER_ACCOUNT"] == google_service_account.identity["controller"].email
+      if local.functions[name].steward
+    ])
+    error_message = "A steward does not know as whom controllers run."
+  }
+
   assert {
     condition     = alltrue([for a in google_service_account.identity : length(a.account_id) >= 6 && length(a.account_id) <= 30])
     error_message = "An account id has 6 to 30 characters."
