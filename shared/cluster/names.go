@@ -36,7 +36,7 @@ func (k Key) Validate() error {
 		return fmt.Errorf("project %q is not a project id (6 to 30 lowercase letters, digits and hyphens, with an optional domain)", k.Project)
 	case !locationPattern.MatchString(k.Location):
 		return fmt.Errorf("location %q is not a region such as us-central1", k.Location)
-	case !clusterPattern.MatchString(k.ID):
+	case !ValidClusterID(k.ID):
 		return fmt.Errorf("cluster id %q must be 1 to 10 lowercase letters and digits, starting with a letter", k.ID)
 	}
 	return nil
@@ -45,10 +45,39 @@ func (k Key) Validate() error {
 var (
 	projectPattern  = regexp.MustCompile(`^([a-z0-9][a-z0-9.-]{0,62}:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$`)
 	locationPattern = regexp.MustCompile(`^[a-z]+-[a-z]+[0-9]+$`)
-	clusterPattern  = regexp.MustCompile(`^[a-z][a-z0-9]{0,9}$`)
-	poolPattern     = regexp.MustCompile(`^[a-z]([a-z0-9-]*[a-z0-9])?$`)
-	indexPattern    = regexp.MustCompile(`^(0|[1-9][0-9]{0,4})$`)
 )
+
+// ValidClusterID reports whether s is a cluster id: 1 to 10 lowercase letters and digits, a letter first, and no hyphen.
+func ValidClusterID(s string) bool {
+	return len(s) >= 1 && len(s) <= 10 && lower(s[0]) && all(s, func(c byte) bool { return lower(c) || digit(c) })
+}
+
+// ValidPoolID reports whether s has the form of a pool id: lowercase letters, digits and hyphens, a letter first and no
+// hyphen last, at most MaxPoolIDLength.
+func ValidPoolID(s string) bool {
+	return len(s) >= 1 && len(s) <= MaxPoolIDLength && lower(s[0]) && s[len(s)-1] != '-' &&
+		all(s, func(c byte) bool { return lower(c) || digit(c) || c == '-' })
+}
+
+// validIndex: digits without leading zeros, at most MaxIndex.
+func validIndex(s string) bool {
+	return len(s) >= 1 && len(s) <= 5 && (s[0] != '0' || len(s) == 1) && all(s, digit)
+}
+
+// These stand in place of regular expressions since ten thousand names are parsed at every look at a large cluster.
+
+func lower(c byte) bool { return c >= 'a' && c <= 'z' }
+
+func digit(c byte) bool { return c >= '0' && c <= '9' }
+
+func all(s string, ok func(byte) bool) bool {
+	for i := range len(s) {
+		if !ok(s[i]) {
+			return false
+		}
+	}
+	return true
+}
 
 // ParseKey reads either form of a key: the resource name or the document id.
 func ParseKey(s string) (Key, error) {
@@ -90,7 +119,7 @@ func ControllerName(clusterID string) string { return clusterID + "-controller" 
 func ParseNodeName(name string) (clusterID string, n NodeID, ok bool) {
 	host, _, _ := strings.Cut(name, ".")
 	clusterID, rest, found := strings.Cut(host, "-")
-	if !found || !clusterPattern.MatchString(clusterID) {
+	if !found || !ValidClusterID(clusterID) {
 		return "", NodeID{}, false
 	}
 	at := strings.LastIndexByte(rest, '-')
@@ -98,7 +127,7 @@ func ParseNodeName(name string) (clusterID string, n NodeID, ok bool) {
 		return "", NodeID{}, false
 	}
 	pool, index := rest[:at], rest[at+1:]
-	if len(pool) > MaxPoolIDLength || !poolPattern.MatchString(pool) || !indexPattern.MatchString(index) {
+	if !ValidPoolID(pool) || !validIndex(index) {
 		return "", NodeID{}, false
 	}
 	i, err := strconv.Atoi(index)
@@ -114,7 +143,7 @@ func InstanceCluster(name string) (clusterID string, ok bool) {
 		return id, true
 	}
 	id, rest, found := strings.Cut(name, "-")
-	return id, found && rest == "controller" && clusterPattern.MatchString(id)
+	return id, found && rest == "controller" && ValidClusterID(id)
 }
 
 // Region is the region of a zone: us-central1 of us-central1-a. A name that is no zone is returned as it is.

@@ -251,7 +251,7 @@ func (t *Turn) failedNode(id cluster.NodeID, n *cluster.Node) {
 // deleting has a machine removed, until it is certainly gone.
 func (t *Turn) deleting(id cluster.NodeID, n *cluster.Node) {
 	if next := n.Deleted.Add(t.policy.DeleteEvery); n.Deleted.IsZero() || !next.After(t.now) {
-		a := t.s.Pool(id.Pool).Allocation(n.Allocation)
+		a := t.lookup(id.Pool, n.Allocation)
 		if a == nil || a.Phase != cluster.Closing { // a group that is being removed takes its machines along
 			t.tell.remove(a, t.zone(id.Pool), doomed{id: id, key: fmt.Sprintf("%s/%d/%d", t.s.Name(id), n.Generation, n.Tries)})
 		}

@@ -249,7 +249,7 @@ func (t *Turn) observeMachines(o cluster.Observation) {
 // seen takes in a machine that is there.
 func (t *Turn) seen(id cluster.NodeID, n *cluster.Node, inst *cluster.Instance) {
 	p := t.s.Pool(id.Pool)
-	a := p.Allocation(n.Allocation)
+	a := t.lookup(id.Pool, n.Allocation)
 	if a == nil || inst.Group != "" && inst.Group != a.Group {
 		return // of an earlier allocation, on its way out: an orphan, if it stays
 	}

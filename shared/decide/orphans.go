@@ -15,8 +15,7 @@ func (t *Turn) observeOrphans(o cluster.Observation) {
 	looked := map[cluster.OrphanKind]bool{}
 	if o.Instances != nil {
 		looked[cluster.OrphanInstance] = true
-		for _, name := range sortedKeys(o.Instances) {
-			inst := o.Instances[name]
+		for name, inst := range o.Instances { // in any order: what is found is sorted below
 			if !t.known(&inst) {
 				found = append(found, cluster.Orphan{Kind: cluster.OrphanInstance, Name: name, Zone: inst.Zone, ID: inst.ID, Group: inst.Group})
 			}
@@ -74,7 +73,7 @@ func (t *Turn) known(inst *cluster.Instance) bool {
 	if n == nil || n.Phase == cluster.Absent {
 		return false
 	}
-	a := t.s.Pool(id.Pool).Allocation(n.Allocation)
+	a := t.lookup(id.Pool, n.Allocation)
 	return a == nil || inst.Group == "" || inst.Group == a.Group
 }
 

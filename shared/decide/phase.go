@@ -60,7 +60,7 @@ func (t *Turn) queuedStatic(p *cluster.NodePool) int {
 		if n == nil || n.Phase != cluster.Requested {
 			continue
 		}
-		if a := t.s.Pool(p.ID).Allocation(n.Allocation); a != nil && a.Phase == cluster.Queued && a.Request == "ACCEPTED" {
+		if a := t.lookup(p.ID, n.Allocation); a != nil && a.Phase == cluster.Queued && a.Request == "ACCEPTED" {
 			queued++
 		}
 	}

@@ -100,10 +100,8 @@ func (t *Turn) queryNodes(q *cluster.Query) {
 
 // machineZone is where a node's machine is: where its allocation was made, since the spec may have changed.
 func (t *Turn) machineZone(id cluster.NodeID, n *cluster.Node) string {
-	if p := t.s.Pools[id.Pool]; p != nil {
-		if a := p.Allocation(n.Allocation); a != nil {
-			return a.Zone
-		}
+	if a := t.lookup(id.Pool, n.Allocation); a != nil {
+		return a.Zone
 	}
 	return t.zone(id.Pool)
 }

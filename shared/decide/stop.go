@@ -53,7 +53,7 @@ func (t *Turn) stopNodes() bool {
 			n := &nodes[i]
 			switch {
 			case n.Phase == cluster.Absent:
-			case n.Phase == cluster.Requested && t.s.Pool(pool).Allocation(n.Allocation) == nil:
+			case n.Phase == cluster.Requested && t.lookup(pool, n.Allocation) == nil:
 				t.clear(n)
 			case n.Phase == cluster.Requested:
 				left = true

@@ -19,6 +19,7 @@ type Turn struct {
 	plan       Plan
 	tell       teller
 	slurm      slurmView
+	places     map[string]int
 }
 
 // Plan is what a turn decided.
@@ -62,6 +63,29 @@ func (t *Turn) Decide() Plan {
 	t.plan.Intents = append(t.plan.Intents, t.tell.intents(t)...)
 	t.plan.Timeline, t.plan.Operations = t.timeline, t.operations
 	return t.plan
+}
+
+// lookup finds an allocation by name; nil when the pool has none of that name. A pool may have hundreds of them, and every node asks
+// for its own, so their places are remembered, and checked when they are used.
+func (t *Turn) lookup(pool, name string) *cluster.Allocation {
+	p := t.s.Pools[pool]
+	if p == nil || name == "" {
+		return nil
+	}
+	if i, known := t.places[name]; known && i < len(p.Allocations) && p.Allocations[i].Name == name {
+		return &p.Allocations[i]
+	}
+	if t.places == nil {
+		t.places = map[string]int{}
+	}
+	var found *cluster.Allocation
+	for i := range p.Allocations {
+		t.places[p.Allocations[i].Name] = i
+		if p.Allocations[i].Name == name {
+			found = &p.Allocations[i]
+		}
+	}
+	return found
 }
 
 // at makes sure that the cluster is looked at at that time at the latest.
