@@ -1,0 +1,737 @@
+package gcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"cloud.google.com/go/compute/apiv1/computepb"
+)
+
+type groupState struct {
+	Creating bool
+	DeleteOp string
+	Errors   []managedError // the latest, for listErrors
+}
+
+// A managedError is a line of listErrors.
+type managedError struct {
+	Time, Code, Message, Action, Instance string
+}
+
+type group = record[*computepb.InstanceGroupManager, groupState]
+
+// actionSpec is what a group's operation does once it is scheduled.
+type actionSpec struct {
+	Verb  string // "create", "delete", "abandon", "recreate"
+	Names []string
+}
+
+func groupRoutes() []route {
+	const groups = "/compute/v1/projects/{project}/zones/{zone}/instanceGroupManagers"
+	const one = groups + "/{instanceGroupManager}"
+	return []route{
+		{"POST", groups, "compute.instanceGroupManagers.insert", (*Server).insertGroup},
+		{"GET", groups, "compute.instanceGroupManagers.list", (*Server).listGroups},
+		{"GET", one, "compute.instanceGroupManagers.get", (*Server).getGroup},
+		{"PATCH", one, "compute.instanceGroupManagers.patch", (*Server).patchGroup},
+		{"DELETE", one, "compute.instanceGroupManagers.delete", (*Server).deleteGroup},
+		{"POST", one + "/createInstances", "compute.instanceGroupManagers.createInstances", (*Server).createInstances},
+		{"POST", one + "/deleteInstances", "compute.instanceGroupManagers.deleteInstances", (*Server).deleteInstances},
+		{"POST", one + "/abandonInstances", "compute.instanceGroupManagers.abandonInstances", (*Server).abandonInstances},
+		{"POST", one + "/recreateInstances", "compute.instanceGroupManagers.recreateInstances", (*Server).recreateInstances},
+		{"POST", one + "/resize", "compute.instanceGroupManagers.resize", (*Server).resizeGroup},
+		{"POST", one + "/listManagedInstances", "compute.instanceGroupManagers.listManagedInstances", (*Server).listManagedInstances},
+		{"GET", one + "/listErrors", "compute.instanceGroupManagers.listErrors", (*Server).listErrors},
+	}
+}
+
+// groupKey is the group that a call to one of its methods is about.
+func groupKey(c *call) string {
+	return "zones/" + c.path("zone") + "/instanceGroupManagers/" + c.path("instanceGroupManager")
+}
+
+// changeableGroup finds a group that accepts changes.
+func (s *Server) changeableGroup(c *call) (*group, error) {
+	g := s.groups.get(groupKey(c))
+	if g == nil {
+		return nil, notFound(s.relative(groupKey(c)))
+	}
+	if g.State.Creating || g.State.DeleteOp != "" {
+		return nil, notReady(s.relative(g.Key))
+	}
+	return g, nil
+}
+
+func (s *Server) insertGroup(c *call) (wire, error) {
+	g := &computepb.InstanceGroupManager{}
+	if err := c.decode(g); err != nil {
+		return nil, err
+	}
+	if err := checkName("resource.name", g.GetName()); err != nil {
+		return nil, err
+	}
+	key := c.key() + "/" + g.GetName()
+	if s.groups.get(key) != nil {
+		return nil, alreadyExists(s.relative(key))
+	}
+	if g.TargetSize == nil {
+		return nil, missingField("resource.targetSize")
+	}
+	if g.BaseInstanceName == nil {
+		g.BaseInstanceName = g.Name
+	}
+	if err := s.checkGroup(g); err != nil {
+		return nil, err
+	}
+	fillGroup(g)
+	g.Kind, g.Id = new("compute#instanceGroupManager"), new(s.newID())
+	zone := c.path("zone")
+	g.Zone, g.SelfLink = new(s.link("zones/"+zone)), new(s.link(key))
+	g.InstanceGroup = new(s.link("zones/" + zone + "/instanceGroups/" + g.GetName()))
+	g.CreationTimestamp = new(timestamp(s.now))
+	r := s.groups.put(key, g, groupState{Creating: true})
+	s.touchGroup(r)
+	return s.answerWith(c, operationSpec{
+		scope: "zones/" + zone, kind: "insert", target: key, targetID: g.GetId(), method: c.route.name,
+	}, s.delays().Group, "group.created")
+}
+
+// fillGroup states the policies that were left out.
+func fillGroup(g *computepb.InstanceGroupManager) {
+	if g.InstanceLifecyclePolicy == nil {
+		g.InstanceLifecyclePolicy = &computepb.InstanceGroupManagerInstanceLifecyclePolicy{}
+	}
+	if g.InstanceLifecyclePolicy.DefaultActionOnFailure == nil {
+		g.InstanceLifecyclePolicy.DefaultActionOnFailure = new(actionRepair)
+	}
+	if g.InstanceLifecyclePolicy.ForceUpdateOnRepair == nil {
+		g.InstanceLifecyclePolicy.ForceUpdateOnRepair = new("NO")
+	}
+	if g.UpdatePolicy == nil {
+		g.UpdatePolicy = &computepb.InstanceGroupManagerUpdatePolicy{}
+	}
+	if g.UpdatePolicy.Type == nil {
+		g.UpdatePolicy.Type = new("OPPORTUNISTIC")
+	}
+	if g.UpdatePolicy.MinimalAction == nil {
+		g.UpdatePolicy.MinimalAction = new("REPLACE")
+	}
+	if g.ListManagedInstancesResults == nil {
+		g.ListManagedInstancesResults = new("PAGELESS")
+	}
+	if len(g.Versions) == 0 {
+		g.Versions = []*computepb.InstanceGroupManagerVersion{{InstanceTemplate: g.InstanceTemplate}}
+	}
+	g.InstanceTemplate = g.Versions[0].InstanceTemplate
+}
+
+// checkGroup checks a group as it is to be.
+func (s *Server) checkGroup(g *computepb.InstanceGroupManager) error {
+	base := g.GetBaseInstanceName()
+	if i := strings.Index(base, "-#"); i > 0 {
+		base = base[:i] // "node-###" and "node-###[start]" number the instances
+	}
+	if err := checkName("resource.baseInstanceName", base); err != nil {
+		return err
+	}
+	if len(base) > 58 {
+		return invalidField("resource.baseInstanceName", base, "Must be at most 58 characters long.")
+	}
+	if size := g.GetTargetSize(); size < 0 || size > 10000 {
+		return invalidField("resource.targetSize", fmt.Sprint(size), "Must be between 0 and 10000, inclusive.")
+	}
+	for _, err := range []error{
+		oneOf("resource.listManagedInstancesResults", g.ListManagedInstancesResults, "PAGELESS", "PAGINATED"),
+		oneOf("resource.updatePolicy.type", updateType(g), "OPPORTUNISTIC", "PROACTIVE"),
+		oneOf("resource.instanceLifecyclePolicy.defaultActionOnFailure", onFailure(g), actionRepair, actionNothing),
+		oneOf("resource.targetSizePolicy.mode", sizeMode(g), "INDIVIDUAL", "BULK"),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	if len(g.GetVersions()) > 1 {
+		return invalidField("resource.versions", fmt.Sprintf("%d versions", len(g.GetVersions())), "Canary updates are not simulated: give one version.")
+	}
+	return s.checkGroupTemplate(g)
+}
+
+func (s *Server) checkGroupTemplate(g *computepb.InstanceGroupManager) error {
+	if len(g.GetVersions()) == 1 {
+		link := g.GetVersions()[0].GetInstanceTemplate()
+		if g.InstanceTemplate != nil && lastSegment(g.GetInstanceTemplate()) != lastSegment(link) {
+			return invalidField("resource.instanceTemplate", g.GetInstanceTemplate(), "Differs from resource.versions[0].instanceTemplate.")
+		}
+		g.InstanceTemplate = new(link)
+	}
+	if g.GetInstanceTemplate() == "" {
+		return missingField("resource.instanceTemplate")
+	}
+	t, refused := usable(s, s.templates, s.resolve(g.GetInstanceTemplate(), "global/instanceTemplates"))
+	if refused != nil {
+		return refused
+	}
+	g.InstanceTemplate = t.Wire.SelfLink
+	if len(g.GetVersions()) == 1 {
+		g.Versions[0].InstanceTemplate = t.Wire.SelfLink
+	}
+	return nil
+}
+
+func updateType(g *computepb.InstanceGroupManager) *string {
+	if g.UpdatePolicy == nil {
+		return nil
+	}
+	return g.UpdatePolicy.Type
+}
+
+func onFailure(g *computepb.InstanceGroupManager) *string {
+	if g.InstanceLifecyclePolicy == nil {
+		return nil
+	}
+	return g.InstanceLifecyclePolicy.DefaultActionOnFailure
+}
+
+func sizeMode(g *computepb.InstanceGroupManager) *string {
+	if g.TargetSizePolicy == nil {
+		return nil
+	}
+	return g.TargetSizePolicy.Mode
+}
+
+func (s *Server) groupCreated(t task) {
+	op := s.operations.get(t.Owner)
+	g := s.groups.get(op.State.Target)
+	g.State.Creating = false
+	s.groups.changed(g)
+	s.finish(op.Key, nil)
+	for range g.Wire.GetTargetSize() {
+		s.addManaged(g, s.autoName(g), "")
+	}
+	s.createAll(g)
+}
+
+// createAll begins to create what a group is to create.
+func (s *Server) createAll(g *group) {
+	for m := range s.managed.under(g.Key + "/") {
+		if m.Wire.GetCurrentAction() == actionCreating && m.State.Request == "" && !m.State.Queued && m.State.Instance == "" && !s.agenda.has(m.Key, "managed.create") {
+			s.after(0, "managed.create", m.Key, "")
+		}
+	}
+}
+
+// touchGroup follows every change of a group's definition.
+func (s *Server) touchGroup(g *group) {
+	s.settings.Counter++
+	g.Wire.Fingerprint = new(fingerprint(s.opts.Seed, g.Key, s.settings.Counter))
+	s.groups.changed(g)
+}
+
+func (s *Server) resizeBy(g *group, n int) {
+	g.Wire.TargetSize = new(max(0, g.Wire.GetTargetSize()+int32(n))) //nolint:gosec // at most 1000 at a time
+	s.groups.changed(g)
+}
+
+// groupWire is a group as it is shown: with what its instances are doing.
+func (s *Server) groupWire(g *group) *computepb.InstanceGroupManager {
+	out := cloneOf(g.Wire)
+	summary := &computepb.InstanceGroupManagerActionsSummary{
+		Abandoning: new(int32), Creating: new(int32), CreatingWithoutRetries: new(int32), Deleting: new(int32), None: new(int32),
+		Recreating: new(int32), Refreshing: new(int32), Restarting: new(int32), Resuming: new(int32), Starting: new(int32),
+		Stopping: new(int32), Suspending: new(int32), Verifying: new(int32),
+	}
+	members, idle := int32(0), int32(0)
+	for m := range s.managed.under(g.Key + "/") {
+		members++
+		switch m.Wire.GetCurrentAction() {
+		case actionAbandoning:
+			*summary.Abandoning++
+		case actionCreating:
+			*summary.Creating++
+		case actionDeleting:
+			*summary.Deleting++
+		case actionRecreating:
+			*summary.Recreating++
+		default:
+			*summary.None++
+			idle++
+		}
+	}
+	out.CurrentActions = summary
+	out.Status = &computepb.InstanceGroupManagerStatus{
+		IsStable:      new(members == idle && !g.State.Creating && g.State.DeleteOp == ""),
+		VersionTarget: &computepb.InstanceGroupManagerStatusVersionTarget{IsReached: new(true)},
+		Stateful:      &computepb.InstanceGroupManagerStatusStateful{HasStatefulConfig: new(false)},
+	}
+	return out
+}
+
+func (s *Server) shownGroups(prefix string) []row {
+	if s.groups.stale {
+		return s.groups.shown(prefix) // Freeze has filled in what they did then
+	}
+	var rows []row
+	for g := range s.groups.under(prefix) {
+		rows = append(rows, row{key: g.Key, message: s.groupWire(g)})
+	}
+	return rows
+}
+
+func (s *Server) getGroup(c *call) (wire, error) {
+	if s.groups.stale {
+		return getResource(s, c, s.groups)
+	}
+	g := s.groups.get(c.key())
+	if g == nil {
+		return nil, notFound(s.relative(c.key()))
+	}
+	return encode(s.groupWire(g))
+}
+
+func (s *Server) listGroups(c *call) (wire, error) {
+	return s.list(c, "compute#instanceGroupManagerList", s.shownGroups(c.key()+"/"))
+}
+
+func (s *Server) patchGroup(c *call) (wire, error) {
+	g, err := s.changeableGroup(c)
+	if err != nil {
+		return nil, err
+	}
+	patch := &computepb.InstanceGroupManager{}
+	if err := c.decode(patch); err != nil {
+		return nil, err
+	}
+	if patch.Fingerprint != nil && patch.GetFingerprint() != g.Wire.GetFingerprint() {
+		return nil, conditionNotMet("The group's")
+	}
+	if patch.Name != nil && patch.GetName() != g.Wire.GetName() {
+		return nil, invalidField("resource.name", patch.GetName(), "The name of a group cannot be changed.")
+	}
+	size := int(g.Wire.GetTargetSize())
+	if patch.TargetSize != nil {
+		size = int(patch.GetTargetSize())
+	}
+	keepOutputs(patch)
+	if patch.InstanceTemplate != nil && len(patch.Versions) == 0 {
+		patch.Versions = []*computepb.InstanceGroupManagerVersion{{InstanceTemplate: patch.InstanceTemplate}}
+	}
+	next := cloneOf(g.Wire)
+	if len(patch.Versions) > 0 {
+		next.InstanceTemplate = nil
+	}
+	replaceFields(next.ProtoReflect(), patch.ProtoReflect())
+	if err := s.checkGroup(next); err != nil {
+		return nil, err
+	}
+	if size != int(g.Wire.GetTargetSize()) {
+		if err := s.checkSizeChange(g, size); err != nil {
+			return nil, err
+		}
+	}
+	next.TargetSize = g.Wire.TargetSize
+	g.Wire = next
+	s.touchGroup(g)
+	return s.resizeTo(c, g, size, "patch")
+}
+
+// keepOutputs leaves out of a patch what only the service states.
+func keepOutputs(g *computepb.InstanceGroupManager) {
+	g.Id, g.Kind, g.SelfLink, g.Zone, g.Region, g.CreationTimestamp = nil, nil, nil, nil, nil, nil
+	g.Fingerprint, g.InstanceGroup, g.Status, g.CurrentActions = nil, nil, nil, nil
+}
+
+func (s *Server) deleteGroup(c *call) (wire, error) {
+	g, err := s.changeableGroup(c)
+	if err != nil {
+		return nil, err
+	}
+	if r := s.activeRequest(g); r != nil && s.opts.Behaviour.RefuseDeleteOfBusyGroup {
+		return nil, inUse(s.relative(g.Key), s.relative(r.Key))
+	}
+	op := s.start(c, operationSpec{scope: scopeOf(g.Key), kind: "delete", target: g.Key, targetID: g.Wire.GetId(), method: c.route.name})
+	g.State.DeleteOp = op.Key
+	s.groups.changed(g)
+	s.after(s.delays().Group, "group.delete", g.Key, "")
+	return encode(op.Wire)
+}
+
+// groupDelete takes a group's deletion as far as it goes now: it waits for
+// active resize requests, then for the last instance.
+func (s *Server) groupDelete(t task) {
+	g := s.groups.get(t.Owner)
+	if g == nil || g.State.DeleteOp == "" || s.activeRequest(g) != nil {
+		return
+	}
+	empty := true
+	for m := range s.managed.under(g.Key + "/") {
+		if !s.deleteManaged(m) {
+			empty = false
+		}
+	}
+	if !empty {
+		return
+	}
+	for r := range s.requests.under(g.Key + "/") {
+		s.agenda.cancel(r.Key)
+		s.requests.drop(r.Key)
+	}
+	s.agenda.cancel(g.Key)
+	s.groups.drop(g.Key)
+	s.finish(g.State.DeleteOp, nil)
+}
+
+// groupSettles follows whenever an instance or a request of a group is done
+// with.
+func (s *Server) groupSettles(key string) {
+	g := s.groups.get(key)
+	if g == nil || g.State.DeleteOp == "" || s.agenda.has(key, "group.delete") {
+		return
+	}
+	s.after(0, "group.delete", key, "")
+}
+
+func (s *Server) createInstances(c *call) (wire, error) {
+	g, err := s.changeableGroup(c)
+	if err != nil {
+		return nil, err
+	}
+	in := &computepb.InstanceGroupManagersCreateInstancesRequest{}
+	if err := c.decode(in); err != nil {
+		return nil, err
+	}
+	names := make([]string, len(in.GetInstances()))
+	for i, config := range in.GetInstances() {
+		names[i] = config.GetName()
+	}
+	if err := s.checkNewNames(g, "instances", names); err != nil {
+		return nil, err
+	}
+	if err := s.checkSizeChange(g, int(g.Wire.GetTargetSize())+len(names)); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		s.addManaged(g, name, "")
+	}
+	s.resizeBy(g, len(names))
+	return s.act(c, g, actionSpec{Verb: "create", Names: names}, c.route.name)
+}
+
+const mostPerCall = 1000
+
+// checkNewNames checks names for instances that a group is to create.
+func (s *Server) checkNewNames(g *group, field string, names []string) error {
+	if len(names) == 0 {
+		return missingField(field)
+	}
+	if len(names) > mostPerCall {
+		return invalidField(field, fmt.Sprintf("%d instances", len(names)), "At most 1000 instances can be given in one request.")
+	}
+	seen := map[string]bool{}
+	for i, name := range names {
+		at := fmt.Sprintf("%s[%d].name", field, i)
+		if err := checkName(at, name); err != nil {
+			return err
+		}
+		if seen[name] {
+			return invalidField(at, name, "The name is given twice.")
+		}
+		seen[name] = true
+		if s.managed.get(g.Key+"/"+name) != nil {
+			return alreadyExists(s.relative("zones/" + zoneOf(g.Key) + "/instances/" + name))
+		}
+	}
+	return nil
+}
+
+// checkSizeChange is whether a group may grow or shrink to a size now.
+func (s *Server) checkSizeChange(g *group, size int) error {
+	if r := s.activeRequest(g); r != nil {
+		return invalid("The target size of '%s' cannot be changed while its resize request '%s' is %s.", g.Wire.GetName(), r.Wire.GetName(), r.Wire.GetState())
+	}
+	if size <= int(g.Wire.GetTargetSize()) || s.modelOf(g) != modelFlex {
+		return nil
+	}
+	if problems := s.flexProblems(g, false); len(problems) > 0 {
+		return invalid("Flex-start VMs cannot be created in '%s': %s", g.Wire.GetName(), strings.Join(problems, " "))
+	}
+	return nil
+}
+
+func (s *Server) modelOf(g *group) string {
+	if t := s.templateOf(g); t != nil {
+		return t.GetScheduling().GetProvisioningModel()
+	}
+	return ""
+}
+
+func (s *Server) templateOf(g *group) *computepb.InstanceProperties {
+	t := s.templates.get(s.resolve(g.Wire.GetInstanceTemplate(), ""))
+	if t == nil {
+		return nil
+	}
+	return t.Wire.GetProperties()
+}
+
+// act answers a group's method: what it is to do begins when its operation is
+// DONE, which says no more than that it is scheduled.
+func (s *Server) act(c *call, g *group, what actionSpec, kind string) (wire, error) {
+	arg, err := json.Marshal(what)
+	if err != nil {
+		return nil, fmt.Errorf("encoding what the group is to do, %w", err)
+	}
+	return s.answerWith(c, operationSpec{
+		scope: scopeOf(g.Key), kind: kind, target: g.Key, targetID: g.Wire.GetId(), method: c.route.name, arg: string(arg),
+	}, s.delays().Group, "group.act")
+}
+
+func (s *Server) groupAct(t task) {
+	op := s.operations.get(t.Owner)
+	var what actionSpec
+	if err := json.Unmarshal([]byte(op.State.Arg), &what); err != nil {
+		s.opts.Logger.Error("what a group is to do cannot be read", "operation", op.Key, "error", err)
+	}
+	s.finish(op.Key, nil)
+	g := s.groups.get(op.State.Target)
+	if g == nil {
+		return
+	}
+	for _, name := range what.Names {
+		m := s.managed.get(g.Key + "/" + name)
+		if m == nil {
+			continue
+		}
+		switch what.Verb {
+		case "delete":
+			s.deleteManaged(m)
+		case "abandon":
+			s.releaseManaged(m)
+		case "recreate":
+			s.recreateManaged(m)
+		}
+	}
+	s.createAll(g)
+}
+
+// chosen reads the instances that a method names, by URL or by name.
+func (s *Server) chosen(c *call, g *group, links []string, skip bool) ([]*managed, error) {
+	if len(links) == 0 {
+		return nil, missingField("instances")
+	}
+	if len(links) > mostPerCall {
+		return nil, invalidField("instances", fmt.Sprintf("%d instances", len(links)), "At most 1000 instances can be given in one request.")
+	}
+	urls := 0
+	var out []*managed
+	for i, link := range links {
+		field := fmt.Sprintf("instances[%d]", i)
+		name := link
+		if strings.Contains(link, "/") {
+			urls++
+			name = lastSegment(link)
+			if s.resolve(link, "") != "zones/"+c.path("zone")+"/instances/"+name {
+				return nil, invalidField(field, link, "Must be the URL of an instance in the group's zone.")
+			}
+		}
+		if !namePattern.MatchString(name) {
+			return nil, invalidField(field, link, "Must be the URL or the name of an instance.")
+		}
+		m := s.managed.get(g.Key + "/" + name)
+		switch {
+		case m == nil && !skip:
+			return nil, invalidField(field, link, "The instance is not a member of the group '"+g.Wire.GetName()+"'.")
+		case m != nil && m.leaving() && !skip:
+			return nil, invalidField(field, link, "The instance is already being deleted or abandoned.")
+		case m != nil && !m.leaving() && !slices.Contains(out, m):
+			out = append(out, m)
+		}
+	}
+	if urls > 0 && urls < len(links) {
+		return nil, invalidField("instances", strconv.Itoa(urls)+" of "+strconv.Itoa(len(links))+" are URLs", "URLs and names cannot be mixed in one request.")
+	}
+	return out, nil
+}
+
+// leave marks instances that are to leave the group, and lowers its size.
+func (s *Server) leave(c *call, links []string, skip bool, action string) (wire, error) {
+	g, err := s.changeableGroup(c)
+	if err != nil {
+		return nil, err
+	}
+	chosen, err := s.chosen(c, g, links, skip)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range chosen {
+		if r := s.requests.get(m.State.Request); r != nil && r.active() {
+			return nil, invalid("The instance '%s' belongs to the resize request '%s', which is %s: cancel the request to give it up.", m.Wire.GetName(), r.Wire.GetName(), r.Wire.GetState())
+		}
+	}
+	verb := "delete"
+	if action == actionAbandoning {
+		verb = "abandon"
+	}
+	what := actionSpec{Verb: verb}
+	for _, m := range chosen {
+		s.setAction(m, action)
+		what.Names = append(what.Names, m.Wire.GetName())
+	}
+	s.resizeBy(g, -len(chosen))
+	return s.act(c, g, what, c.route.name)
+}
+
+func (s *Server) deleteInstances(c *call) (wire, error) {
+	in := &computepb.InstanceGroupManagersDeleteInstancesRequest{}
+	if err := c.decode(in); err != nil {
+		return nil, err
+	}
+	return s.leave(c, in.GetInstances(), in.GetSkipInstancesOnValidationError(), actionDeleting)
+}
+
+func (s *Server) abandonInstances(c *call) (wire, error) {
+	in := &computepb.InstanceGroupManagersAbandonInstancesRequest{}
+	if err := c.decode(in); err != nil {
+		return nil, err
+	}
+	return s.leave(c, in.GetInstances(), false, actionAbandoning)
+}
+
+func (s *Server) recreateInstances(c *call) (wire, error) {
+	g, err := s.changeableGroup(c)
+	if err != nil {
+		return nil, err
+	}
+	in := &computepb.InstanceGroupManagersRecreateInstancesRequest{}
+	if err := c.decode(in); err != nil {
+		return nil, err
+	}
+	if s.modelOf(g) == modelFlex {
+		return nil, invalid("Recreating flex-start VMs is not supported.")
+	}
+	chosen, err := s.chosen(c, g, in.GetInstances(), false)
+	if err != nil {
+		return nil, err
+	}
+	what := actionSpec{Verb: "recreate"}
+	for _, m := range chosen {
+		s.setAction(m, actionRecreating)
+		what.Names = append(what.Names, m.Wire.GetName())
+	}
+	return s.act(c, g, what, c.route.name)
+}
+
+func (s *Server) resizeGroup(c *call) (wire, error) {
+	g, err := s.changeableGroup(c)
+	if err != nil {
+		return nil, err
+	}
+	size, err := strconv.Atoi(c.query.Get("size"))
+	if err != nil || size < 0 || size > 10000 {
+		return nil, invalidField("size", c.query.Get("size"), "Must be between 0 and 10000, inclusive.")
+	}
+	if err := s.checkSizeChange(g, size); err != nil {
+		return nil, err
+	}
+	return s.resizeTo(c, g, size, c.route.name)
+}
+
+// resizeTo creates instances, or chooses some to delete.
+func (s *Server) resizeTo(c *call, g *group, size int, kind string) (wire, error) {
+	change := size - int(g.Wire.GetTargetSize())
+	what := actionSpec{Verb: "create"}
+	if change < 0 {
+		what.Verb = "delete"
+		for _, m := range s.victims(g, -change) {
+			s.setAction(m, actionDeleting)
+			what.Names = append(what.Names, m.Wire.GetName())
+		}
+	}
+	for range change {
+		m := s.addManaged(g, s.autoName(g), "")
+		what.Names = append(what.Names, m.Wire.GetName())
+	}
+	s.resizeBy(g, change)
+	return s.act(c, g, what, kind)
+}
+
+// victims are the n instances that a group gives up: those without a VM
+// first, and among the others any.
+func (s *Server) victims(g *group, n int) []*managed {
+	var members []*managed
+	for m := range s.managed.under(g.Key + "/") {
+		if !m.leaving() {
+			members = append(members, m)
+		}
+	}
+	rank := func(m *managed) uint64 {
+		if m.State.Instance == "" {
+			return 0
+		}
+		return 1 + s.dice(1<<40, "victim", m.Key, m.Wire.GetId())
+	}
+	slices.SortStableFunc(members, func(a, b *managed) int {
+		x, y := rank(a), rank(b)
+		switch {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return 0
+	})
+	return members[:min(n, len(members))]
+}
+
+func (s *Server) listManagedInstances(c *call) (wire, error) {
+	g := s.groups.get(groupKey(c))
+	if g == nil {
+		return nil, notFound(s.relative(groupKey(c)))
+	}
+	if c.query.Get("orderBy") != "" {
+		c.query.Del("orderBy") // it is ignored
+	}
+	rows := s.managed.shown(g.Key + "/")
+	if g.Wire.GetListManagedInstancesResults() == "PAGINATED" {
+		page, next, err := s.page(c, rows)
+		if err != nil {
+			return nil, err
+		}
+		return listOf("managedInstances", page, next)
+	}
+	if token := c.query.Get("pageToken"); token != "" {
+		return nil, invalidField("pageToken", token, "Pages are supported only if the group's listManagedInstancesResults is PAGINATED.")
+	}
+	rows, err := filtered(s.faults.omit(c.route.name, rows), c.query.Get("filter"))
+	if err != nil {
+		return nil, err
+	}
+	return listOf("managedInstances", rows, "")
+}
+
+func (s *Server) listErrors(c *call) (wire, error) {
+	g := s.groups.get(groupKey(c))
+	if g == nil {
+		return nil, notFound(s.relative(groupKey(c)))
+	}
+	if c.query.Get("filter") != "" || c.query.Get("orderBy") != "" {
+		return nil, invalid("listErrors supports neither filter nor orderBy.")
+	}
+	var rows []row
+	for i, e := range slices.Backward(g.State.Errors) {
+		rows = append(rows, row{key: fmt.Sprintf("%08d", len(g.State.Errors)-i), message: &computepb.InstanceManagedByIgmError{
+			Timestamp: new(e.Time),
+			Error:     &computepb.InstanceManagedByIgmErrorManagedInstanceError{Code: new(e.Code), Message: new(e.Message)},
+			InstanceActionDetails: &computepb.InstanceManagedByIgmErrorInstanceActionDetails{
+				Action: new(e.Action), Instance: new(e.Instance),
+				Version: &computepb.ManagedInstanceVersion{InstanceTemplate: g.Wire.InstanceTemplate},
+			},
+		}})
+	}
+	page, next, err := s.page(c, rows)
+	if err != nil {
+		return nil, err
+	}
+	return listOf("items", page, next)
+}
