@@ -146,7 +146,9 @@ const (
 	CommandEvict CommandKind = "evict"
 	// CommandGiveBack: nobody needs the node that is powering up; make it powered down at once.
 	CommandGiveBack CommandKind = "giveBack"
-	// CommandResume: end a drain or a down that is ours (reason begins with the given one), and only that.
+	// CommandResume: end a drain or a down that is ours (reason begins with the given one) or slurmctld's own ("ResumeTimeout
+	// reached"), and only that. With a job that is pending, it is then told to start at once and on these nodes: the way back to
+	// nodes whose request still waits when their power-up clock ran out.
 	CommandResume CommandKind = "resume"
 	// CommandRefresh: reset the power-up clock of nodes that wait for capacity.
 	CommandRefresh CommandKind = "refresh"

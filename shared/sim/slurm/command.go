@@ -108,6 +108,9 @@ func (c *Controller) begin(e *errand, now time.Time) {
 		}
 		carry(e, n, now)
 	}
+	if kind == cluster.CommandResume && cmd.Job != 0 {
+		c.carrySteer(e, ids)
+	}
 	for _, name := range foreign {
 		e.Failed = true
 		e.note(name, "slurmctld does not know it")
@@ -205,6 +208,23 @@ func (c *Controller) carryResume(e *errand, n *node, now time.Time) {
 		e.note(n.name, fmt.Sprintf("left alone: its reason is %q", n.Reason))
 	default:
 		c.attempt(e, n, now)
+	}
+}
+
+// carrySteer has a pending job start now, on the nodes that were resumed for it: scontrol update jobid=N StartTime=now
+// ReqNodeList=…, which steers only a pending job.
+func (c *Controller) carrySteer(e *errand, ids []cluster.NodeID) {
+	j := c.byID[e.Command.Job]
+	if j == nil || j.State != Pending {
+		e.fail("job %d is not pending", e.Command.Job)
+		return
+	}
+	j.Begin, j.Required = time.Time{}, nil
+	for _, id := range ids {
+		n := c.byName[cluster.NodeName(c.options.Key.ID, id)]
+		if n != nil && n.vacant() && len(j.Required) < j.Spec.Nodes {
+			j.Required = append(j.Required, n.name)
+		}
 	}
 }
 

@@ -503,6 +503,22 @@ func TestCommandGiveBack(t *testing.T) {
 	})
 }
 
+func TestCommandResumeSteersAJobBackToItsNodes(t *testing.T) {
+	play(t, func(s *stage) {
+		s.submit(JobSpec{Nodes: 2, RunFor: time.Hour})
+		s.after(20*time.Minute + time.Second)
+		s.said()
+		s.expect("job 1 PENDING (BeginTime)", "a-0 DOWN+CLOUD+POWERED_DOWN+NOT_RESPONDING")
+		s.must(s.Drain([]string{"c1-a-5"}, "cable", "alice"))
+		s.Command(events.SlurmCommand{Cluster: s.key, ID: "c", Kind: "resume", Nodes: "c1-a-[0-1]", Job: 1, Reason: "ResumeTimeout", Time: time.Now()})
+		s.expect("job 1 CONFIGURING", "a-0 MIXED+CLOUD+POWERING_UP", "a-1 MIXED+CLOUD+POWERING_UP")
+		s.after(time.Second)
+		s.expectSaid("done c", "resume c1-a-[0-1] job 1 on c1-a-[0-1]")
+		s.Command(events.SlurmCommand{Cluster: s.key, ID: "d", Kind: "resume", Nodes: "c1-a-[0-1]", Job: 1, Reason: "ResumeTimeout", Time: time.Now()})
+		s.expectSaid("not done d: c1-a-[0-1] neither down nor drained; job 1 is not pending")
+	})
+}
+
 func TestCommandsForABrokenNode(t *testing.T) {
 	play(t, func(s *stage) {
 		s.boot("a-0", "a-1")
