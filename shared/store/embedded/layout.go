@@ -42,7 +42,9 @@ func buckets() [][]byte {
 
 // head is a cluster's document without its data.
 type head struct {
-	Key      cluster.Key   `json:"key"`
+	Key cluster.Key `json:"key"`
+	// Born is the id of the commit that made it, which tells it from one of the same key that was forgotten.
+	Born     string        `json:"born"`
 	Holder   string        `json:"holder,omitempty"`
 	Epoch    int64         `json:"epoch"`
 	Until    time.Time     `json:"until,omitzero"`

@@ -15,6 +15,12 @@ import (
 	"github.com/convoke-hpc/convoke/shared/store/internal/trail"
 )
 
+// place is where a cluster's document stands: what the next commit is conditioned on.
+type place struct {
+	born string
+	mark trail.Mark
+}
+
 // Lease takes the cluster's lease.
 func (s *Store) Lease(ctx context.Context, key cluster.Key, holder string, now, until time.Time, create bool) (*store.Lease, error) {
 	if err := checkKey(key); err != nil {
@@ -43,7 +49,7 @@ func (s *Store) Lease(ctx context.Context, key cluster.Key, holder string, now, 
 				return nil
 			}
 			if h == nil {
-				h = &head{Key: key}
+				h = &head{Key: key, Born: commit}
 			}
 			was := h.NextLook
 			h.Epoch++
@@ -56,7 +62,7 @@ func (s *Store) Lease(ctx context.Context, key cluster.Key, holder string, now, 
 		lease = &store.Lease{
 			Key: key, Holder: holder, Epoch: h.Epoch, Until: until,
 			Data:  bytes.Clone(tx.Bucket([]byte(bucketData)).Get([]byte(key.Doc()))),
-			Token: h.Trail.Last(),
+			Token: place{born: h.Born, mark: h.Trail.Last()},
 		}
 		return nil
 	})
@@ -82,7 +88,7 @@ func (s *Store) Commit(ctx context.Context, lease *store.Lease, change store.Cha
 	if err := change.Validate(); err != nil {
 		return fmt.Errorf("committing, %w", err)
 	}
-	before, ok := lease.Token.(trail.Mark)
+	from, ok := lease.Token.(place)
 	if !ok {
 		return fmt.Errorf("committing with a lease that was released or lost, %w", store.ErrFenced)
 	}
@@ -95,21 +101,20 @@ func (s *Store) Commit(ctx context.Context, lease *store.Lease, change store.Cha
 		if err != nil {
 			return err
 		}
-		switch {
-		case h == nil && applied && change.Forget:
-			return nil // by us, a moment ago
-		case h == nil:
-			refusal = store.ErrFenced
+		if h == nil || h.Born != from.born {
+			if !applied || !change.Forget { // by us, a moment ago
+				refusal = fmt.Errorf("committing, %w: the cluster was forgotten", store.ErrFenced)
+			}
 			return nil
 		}
-		switch h.Trail.Fate(before, mark) {
+		switch h.Trail.Fate(from.mark, mark) {
 		case trail.Applied:
 			return nil
 		case trail.Pending:
 			applied = true
 			return s.apply(tx, h, lease, mark, &change)
 		default:
-			refusal = fmt.Errorf("%w: epoch %d has begun, this lease was of %d", store.ErrFenced, h.Epoch, lease.Epoch)
+			refusal = fmt.Errorf("committing, %w: it is in epoch %d, this lease was of %d", store.ErrFenced, h.Epoch, lease.Epoch)
 			return nil
 		}
 	})
@@ -125,7 +130,7 @@ func (s *Store) Commit(ctx context.Context, lease *store.Lease, change store.Cha
 		lease.Until = change.Until
 	}
 	if !change.Release {
-		lease.Token = mark
+		lease.Token = place{born: from.born, mark: mark}
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ func lossChecks() []check {
 		{"a commit whose answer is lost is recognised", checkLostCommit},
 		{"a commit that is lost on its way is made once or not at all", checkLostOnTheWay},
 		{"a release whose answer is lost is recognised behind the next holder's commits", checkLostRelease},
+		{"a commit whose answer is lost, and then the lease, is recognised and the next is fenced", checkLostThenOvertaken},
 		{"a commit that is lost on its way, and overtaken, is fenced", checkOvertaken},
 		{"a lease whose answer is lost is recognised", checkLostLease},
 		{"a cluster that is forgotten, the answer lost, is gone", checkLostForget},
@@ -91,6 +92,25 @@ func checkLostRelease(t testing.TB, s *scene) {
 	}
 }
 
+func checkLostThenOvertaken(t testing.TB, s *scene) {
+	for i := range losses {
+		from := i * 200
+		l := s.lease(t, "holder", from)
+		s.line.CutAfter(1, func() {
+			s.commit(t, s.lease(t, "next", from+60), store.Change{Cluster: []byte("next"), Now: s.at(from + 60), Release: true})
+		})
+		s.commit(t, l, store.Change{Cluster: []byte("holder"), Now: s.at(from)})
+		err := s.Commit(t.Context(), l, store.Change{Cluster: []byte("too late"), Timeline: said("never"), Now: s.at(from + 61)})
+		wantErr(t, "committing behind the next holder", err, store.ErrFenced)
+		data, _, err := s.Read(t.Context(), s.key)
+		must(t, err)
+		if string(data) != "next" {
+			t.Fatalf("the cluster's data is %q", data)
+		}
+	}
+	s.wantTimeline(t)
+}
+
 func checkOvertaken(t testing.TB, s *scene) {
 	for i := range losses {
 		from := i * 200
@@ -140,6 +160,15 @@ func checkLostForget(t testing.TB, s *scene) {
 		s.commit(t, l, store.Change{Forget: true, Release: true, Now: s.start})
 		_, _, err := s.Read(t.Context(), s.key)
 		wantErr(t, "reading a cluster that was forgotten", err, store.ErrNoCluster)
+	}
+	// Before the holder can look, the cluster is there anew.
+	l := s.lease(t, "holder", 0)
+	s.line.CutAfter(1, func() { s.lease(t, "maker", 0) })
+	s.commit(t, l, store.Change{Forget: true, Release: true, Now: s.start})
+	_, listed, err := s.Read(t.Context(), s.key)
+	must(t, err)
+	if !listed.Held || listed.Epoch != 1 {
+		t.Errorf("the cluster that was made anew: %+v", listed)
 	}
 }
 

@@ -39,25 +39,31 @@ type Fate int
 
 // The fates of a commit.
 const (
-	Forgotten Fate = iota // too long ago, or of a document that is gone: nobody can say
+	Forgotten Fate = iota // too long ago: nobody can say
 	Applied               // it stands, or stood until its epoch ended
 	Pending               // what it was to follow is still the last commit: it was not applied, or not yet
-	Lost                  // another epoch began in its place: it was not applied and never will be
+	Lost                  // another commit came in its place: it was not applied and never will be
 )
 
-// Fate says what became of a commit that was to follow another of the same epoch.
+// Fate says what became of a commit that was to follow another: of its own epoch, or of an earlier one if it was to
+// begin an epoch. Both must be of the document that the trail is of, not of one that was there before it.
+//
+// What follows a commit is conditioned on it, and nobody but its own holder could do that before it has its answer. So
+// another commit of the same epoch has taken its place, and has not come after it.
 func (t Trail) Fate(before, commit Mark) Fate {
-	for i, m := range t {
+	if t.Last() == before {
+		return Pending
+	}
+	for _, m := range t {
 		switch {
 		case m == commit:
 			return Applied
-		case m == before && i == len(t)-1:
-			return Pending
-		case m == before && before.Epoch == commit.Epoch:
+		case m.Epoch == commit.Epoch:
 			return Lost
-		case m == before && t[i+1].Epoch == commit.Epoch && t[i+1] != commit:
-			return Lost // the epoch that it was to begin was begun by another
 		}
+	}
+	if t.Last().Epoch < commit.Epoch {
+		return Lost // the epoch that it was to end has gone on
 	}
 	return Forgotten
 }

@@ -3,7 +3,7 @@ package trail
 import "testing"
 
 func TestFate(t *testing.T) {
-	lease := Mark{3, "lease"}
+	lease := Mark{Epoch: 3, Commit: "lease"}
 	first, second := Mark{3, "first"}, Mark{3, "second"}
 	tests := []struct {
 		name           string
@@ -16,11 +16,13 @@ func TestFate(t *testing.T) {
 		{"it was applied, and others came after", Trail{{2, "x"}, first, {4, "y"}, {5, "z"}}, lease, first, Applied},
 		{"another took over before it", Trail{{2, "x"}, lease, {4, "y"}}, lease, first, Lost},
 		{"another took over before the second", Trail{first, {4, "y"}, {5, "z"}}, first, second, Lost},
-		{"the document was made anew", Trail{{3, "other"}}, lease, first, Forgotten},
-		{"the document is gone", nil, lease, first, Forgotten},
+		{"another of the same epoch came in its place", Trail{{2, "x"}, {3, "other"}}, lease, first, Lost},
+		{"many have held it since", Trail{{20, "x"}, {21, "y"}}, lease, first, Forgotten},
+		{"the document was to be made, and was not", nil, Mark{}, Mark{1, "x"}, Pending},
+		{"another made the document", Trail{{1, "y"}}, Mark{}, Mark{1, "x"}, Lost},
 		{"a lease won", Trail{{2, "x"}, lease}, Mark{2, "x"}, lease, Applied},
 		{"a lease that another won", Trail{{2, "x"}, {3, "other"}}, Mark{2, "x"}, lease, Lost},
-		{"a lease after which the former holder went on", Trail{{2, "x2"}}, Mark{2, "x"}, lease, Forgotten},
+		{"a lease after which the former holder went on", Trail{{2, "x2"}}, Mark{2, "x"}, lease, Lost},
 		{"a lease not yet", Trail{{2, "x"}}, Mark{2, "x"}, lease, Pending},
 	}
 	for _, tt := range tests {
