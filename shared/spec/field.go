@@ -32,6 +32,8 @@ type table struct {
 	name   string // of the object's type
 	doc    string
 	fields []field
+	// byName finds fields by either spelling.
+	byName map[string]*field
 }
 
 // field describes one member of an object.
@@ -73,8 +75,8 @@ type rule struct {
 	biggest int
 	// lines says that the text may have several lines; without it control characters are refused.
 	lines bool
-	// min and max bound a number.
-	min, max int
+	// max bounds a number. None may be negative.
+	max int
 }
 
 func oneOf(values ...string) rule { return rule{values: values} }
@@ -83,7 +85,7 @@ func matching(form, pattern string) rule {
 	return rule{form: form, pattern: regexp.MustCompile(pattern)}
 }
 
-func between(low, high int) rule { return rule{min: low, max: high} }
+func upTo(most int) rule { return rule{max: most} }
 
 func (f field) must() field { f.required = true; return f }
 
@@ -165,14 +167,17 @@ func erased[T, U any](at func(*T) *U) func(any) any {
 	return func(object any) any { return at(object.(*T)) }
 }
 
-// find is the field of that name, in either spelling; nil when there is none.
-func (t *table) find(name string) *field {
+// indexed makes a table, and the tables within it, ready for use.
+func (t *table) indexed() *table {
+	t.byName = make(map[string]*field, 2*len(t.fields))
 	for i := range t.fields {
-		if f := &t.fields[i]; f.name == name || snake(f.name) == name {
-			return f
+		f := &t.fields[i]
+		t.byName[f.name], t.byName[snake(f.name)] = f, f
+		if f.table != nil {
+			f.table.indexed()
 		}
 	}
-	return nil
+	return t
 }
 
 // names are the field names in one spelling.

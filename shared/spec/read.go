@@ -46,7 +46,7 @@ func (r *reader) object(v value, t *table, dst any, path string) {
 	here.snake = r.style(v)
 	seen := map[*field]string{}
 	for _, m := range v.members {
-		f := t.find(m.key)
+		f := t.byName[m.key]
 		if f == nil {
 			r.unknown(m, t, here)
 			continue
@@ -113,12 +113,7 @@ func article(name string) string {
 func (r *reader) field(v value, f *field, dst any, path string) {
 	switch f.kind {
 	case textField:
-		if text, ok := r.text(v, f, path); ok {
-			*f.at(dst).(*string) = text
-		}
-		if f.required && v.kind == stringValue && v.text == "" {
-			r.refuse(path, "is empty ("+purpose(f.doc)+")", f.rule.form)
-		}
+		r.textInto(v, f, f.at(dst).(*string), path)
 	case flagField:
 		r.flag(v, f.at(dst).(*bool), path)
 	case numberField:
@@ -133,14 +128,26 @@ func (r *reader) field(v value, f *field, dst any, path string) {
 		f.make(dst)
 		r.object(v, f.table, f.at(dst), path)
 	case objectsField:
-		if r.list(v, f, path) {
-			f.grow(dst, len(v.items))
-			for i, item := range v.items {
-				at := r.item(path, i, item)
-				r.object(item, f.table, f.element(dst, i), at)
-			}
-		}
+		r.objects(v, f, dst, path)
 	case outputField:
+	}
+}
+
+func (r *reader) objects(v value, f *field, dst any, path string) {
+	if !r.list(v, f, path) {
+		return
+	}
+	f.grow(dst, len(v.items))
+	for i, item := range v.items {
+		r.object(item, f.table, f.element(dst, i), r.item(path, i, item))
+	}
+}
+
+func (r *reader) textInto(v value, f *field, dst *string, path string) {
+	if text, ok := r.text(v, f, path); ok {
+		*dst = text
+	} else if f.required && v.kind == stringValue && v.text == "" {
+		r.refuse(path, "is empty ("+purpose(f.doc)+")", f.rule.form)
 	}
 }
 
@@ -202,11 +209,11 @@ func (r *reader) flag(v value, dst *bool, path string) {
 
 func (r *reader) number(v value, f *field, dst *int, path string) {
 	n, ok := wholeNumber(v)
-	allowed := fmt.Sprintf("a whole number from %d to %d", f.rule.min, f.rule.max)
+	allowed := fmt.Sprintf("a whole number from 0 to %d", f.rule.max)
 	switch {
 	case !ok:
 		r.refuseAt(path, "is "+described(v), allowed, v.kind == stringValue && numberForm.MatchString(v.text))
-	case n < f.rule.min || n > f.rule.max:
+	case n < 0 || n > f.rule.max:
 		r.refuseAt(path, fmt.Sprintf("%d is out of range", n), allowed, v.kind == stringValue)
 	default:
 		*dst = n
@@ -282,7 +289,7 @@ func (r *reader) texts(v value, f *field, dst *[]string, path string) {
 		at := r.item(path, i, item)
 		text, ok := r.text(item, f, at)
 		if !ok {
-			r.refuse(at, "is empty", "") // unless something is said of it already
+			r.refuse(at, "is empty", f.rule.form) // unless something is said of it already
 			continue
 		}
 		if slices.Contains(texts, text) && !f.rule.lines {

@@ -88,7 +88,7 @@ func (w schemaWriter) plain(f *field) object {
 	case flagField:
 		return object{"enum": []any{true, false, "true", "false"}}
 	case numberField:
-		return object{"type": []any{"integer", "string"}, "minimum": f.rule.min, "maximum": f.rule.max, "pattern": numberForm.String()}
+		return object{"type": []any{"integer", "string"}, "minimum": 0, "maximum": f.rule.max, "pattern": numberForm.String()}
 	case durationField:
 		return object{"type": "string", "pattern": orEmpty(durationForm.String())}
 	case textsField:

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,11 +39,11 @@ func parsed(t testing.TB, text string, o Options) *cluster.Spec {
 func edited(t testing.TB, edits ...string) string {
 	t.Helper()
 	text := string(read(t, "testdata/base.json"))
-	for i := 0; i < len(edits); i += 2 {
-		if !strings.Contains(text, edits[i]) {
-			t.Fatalf("the base spec does not contain %q", edits[i])
+	for pair := range slices.Chunk(edits, 2) {
+		if !strings.Contains(text, pair[0]) {
+			t.Fatalf("the base spec does not contain %q", pair[0])
 		}
-		text = strings.Replace(text, edits[i], edits[i+1], 1)
+		text = strings.Replace(text, pair[0], pair[1], 1)
 	}
 	return text
 }

@@ -54,7 +54,7 @@ func jobScript() rule {
 }
 
 // specTable is the cluster spec, made once. The fields are in the order in which they are written.
-var specTable = sync.OnceValue(clusterTable)
+var specTable = sync.OnceValue(func() *table { return clusterTable().indexed() })
 
 func clusterTable() *table {
 	return &table{
@@ -137,7 +137,7 @@ func machineTable() *table {
 				func(m *cluster.MachineSpec) *string { return &m.MachineType }).must(),
 			textOf("acceleratorType", "GPU type. Left out: that of the machine type.", oneOf(slurm.Accelerators()...),
 				func(m *cluster.MachineSpec) *string { return &m.AcceleratorType }).unlessText("ACCELERATOR_TYPE_UNSPECIFIED"),
-			numberOf("acceleratorCount", "GPUs of a machine. Left out: those of the machine type.", between(0, 8), func(m *cluster.MachineSpec) *int { return &m.AcceleratorCount }),
+			numberOf("acceleratorCount", "GPUs of a machine. Left out: those of the machine type.", upTo(8), func(m *cluster.MachineSpec) *int { return &m.AcceleratorCount }),
 			optionOf("reservationAffinity", affinityTable(), func(m *cluster.MachineSpec) **cluster.ReservationAffinity { return &m.ReservationAffinity }),
 		},
 	}
@@ -166,8 +166,8 @@ func scalingTable() *table {
 		name: "ScalingSpec",
 		doc:  "Bounds of the pool: nodes with an index below the minimum are static, the others come when a job needs them.",
 		fields: []field{
-			numberOf("minNodeCount", "Static nodes. For the login pool the same as maxNodeCount.", between(0, MaxNodes), func(s *cluster.ScalingSpec) *int { return &s.MinNodeCount }).shown(),
-			numberOf("maxNodeCount", "Most nodes.", between(0, MaxNodes), func(s *cluster.ScalingSpec) *int { return &s.MaxNodeCount }).shown(),
+			numberOf("minNodeCount", "Static nodes. For the login pool the same as maxNodeCount.", upTo(MaxNodes), func(s *cluster.ScalingSpec) *int { return &s.MinNodeCount }).shown(),
+			numberOf("maxNodeCount", "Most nodes.", upTo(MaxNodes), func(s *cluster.ScalingSpec) *int { return &s.MaxNodeCount }).shown(),
 		},
 	}
 }
@@ -179,7 +179,7 @@ func bootDiskTable() *table {
 		fields: []field{
 			textOf("bootDiskType", "Type. Left out: pd-ssd, or hyperdisk-balanced for machines that start from nothing else.",
 				oneOf(slurm.PDSSD, slurm.PDStandard, slurm.HyperdiskBalanced), func(d *cluster.BootDisk) *string { return &d.Type }),
-			numberOf("bootDiskSizeGb", "Size in GB. Left out: 100.", between(0, mostBootDisk), func(d *cluster.BootDisk) *int { return &d.SizeGB }),
+			numberOf("bootDiskSizeGb", "Size in GB. Left out: 100.", upTo(mostBootDisk), func(d *cluster.BootDisk) *int { return &d.SizeGB }),
 		},
 	}
 }
@@ -260,7 +260,7 @@ func accountingTable() *table {
 func schedulingTable() *table {
 	const most = 1<<31 - 1
 	weight := func(name string, at func(*cluster.Scheduling) *int) field {
-		return numberOf(name, "Of slurm.conf.", between(0, most), at)
+		return numberOf(name, "Of slurm.conf.", upTo(most), at)
 	}
 	parameter := func(name string, at func(*cluster.Scheduling) *string) field {
 		return textOf(name, "Of slurm.conf.", rule{}, at)
@@ -316,8 +316,8 @@ func timeOfDayTable() *table {
 		name: "TimeOfDay",
 		doc:  "Time of day, in UTC.",
 		fields: []field{
-			numberOf("hours", "Hour.", between(0, 23), func(t *cluster.TimeOfDay) *int { return &t.Hours }).shown(),
-			numberOf("minutes", "Minute.", between(0, 59), func(t *cluster.TimeOfDay) *int { return &t.Minutes }).shown(),
+			numberOf("hours", "Hour.", upTo(23), func(t *cluster.TimeOfDay) *int { return &t.Hours }).shown(),
+			numberOf("minutes", "Minute.", upTo(59), func(t *cluster.TimeOfDay) *int { return &t.Minutes }).shown(),
 		},
 	}
 }
