@@ -24,13 +24,30 @@ resource "google_firestore_field" "expiring" {
   index_config {}
 }
 
-# Large fields that are only ever read whole: an index on them would cost writes and refuse values over 1,500 bytes.
+# Fields that are only ever read with their document, by collection. An index on them would make each write dearer, for
+# `data` by far. What is asked for (nextLook, project and location, received, place, created) has Firestore's own index of
+# single fields, and no query needs more than one of those in an order.
+locals {
+  unindexed = merge([
+    for collection, fields in {
+      clusters   = ["data", "trail"]
+      pools      = ["data"]
+      nodes      = ["data"]
+      slurm      = ["data"]
+      inbox      = ["data"]
+      timeline   = ["text", "problem"]
+      operations = ["data"]
+      quarantine = ["data", "reason"]
+    } : { for field in fields : "${collection}.${field}" => { collection = collection, field = field } }
+  ]...)
+}
+
 resource "google_firestore_field" "unindexed" {
-  for_each = toset(["clusters", "pools", "nodes", "slurm", "inbox", "timeline", "operations", "quarantine"])
+  for_each = local.unindexed
 
   database   = google_firestore_database.store.name
-  collection = each.key
-  field      = "data"
+  collection = each.value.collection
+  field      = each.value.field
 
   index_config {}
 }

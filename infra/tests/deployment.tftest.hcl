@@ -280,11 +280,12 @@ run "the_database_forgets_history_and_keeps_the_rest" {
   }
 
   assert {
-    condition = alltrue([for c in ["nodes", "slurm", "inbox"] :
-      google_firestore_field.unindexed[c].field == "data"
-      && length(google_firestore_field.unindexed[c].index_config) == 1
-      && length(google_firestore_field.unindexed[c].index_config[0].indexes) == 0
-    ])
+    condition = (
+      alltrue([for c in ["clusters", "pools", "nodes", "slurm", "inbox", "operations", "quarantine"] :
+        google_firestore_field.unindexed["${c}.data"].collection == c && google_firestore_field.unindexed["${c}.data"].field == "data"
+      ])
+      && alltrue([for f in google_firestore_field.unindexed : length(f.index_config) == 1 && length(f.index_config[0].indexes) == 0])
+    )
     error_message = "A large field is indexed."
   }
 }
