@@ -48,7 +48,10 @@ func (r *reader) object(v value, t *table, dst any, path string) {
 	for _, m := range v.members {
 		f := t.byName[m.key]
 		if f == nil {
-			r.unknown(m, t, here)
+			if meant := r.unknown(m, t, here); meant != nil && r.places[join(path, meant.name)] == nil {
+				// What was meant is not missing as well.
+				r.places[join(path, meant.name)] = &place{path: join(here.path, m.key), offset: m.offset, bad: true}
+			}
 			continue
 		}
 		at := join(path, f.name)
@@ -88,18 +91,21 @@ func (r *reader) style(v value) bool {
 	return r.snake
 }
 
-func (r *reader) unknown(m member, t *table, here *place) {
+// unknown refuses a member that the table does not have, and tells which field was probably meant.
+func (r *reader) unknown(m member, t *table, here *place) *field {
 	f := Fault{Path: join(here.path, shownKey(m.key)), Problem: "is no field of " + article(t.name)}
 	spell := camel
 	if here.snake {
 		spell = snake
 	}
-	if name, ok := nearest.Name(m.key, t.names(spell)); ok {
+	name, near := nearest.Name(m.key, t.names(spell))
+	if near {
 		f.Problem += ", did you mean " + name + "?"
 	} else {
 		f.Allowed = strings.Join(slices.Collect(t.names(spell)), ", ")
 	}
 	r.add(found{Fault: f, offset: m.offset})
+	return t.byName[name]
 }
 
 func article(name string) string {

@@ -124,10 +124,10 @@ func (c *checker) identity(o Options) {
 // differ.
 func (c *checker) agreed(what, outside, inside string, form *regexp.Regexp, allowed string) string {
 	switch {
-	case outside != "" && inside != "" && outside != inside:
-		c.fault("name", "names the "+what+" "+shown(inside), outside+", as the request says")
 	case outside != "" && !form.MatchString(outside):
-		c.add(found{Fault: Fault{Problem: "the request's " + what + " is " + shown(outside), Allowed: allowed}, beyond: true})
+		c.add(found{Fault: Fault{Problem: "the " + what + " given outside the spec is " + shown(outside), Allowed: allowed}, beyond: true})
+	case outside != "" && inside != "" && outside != inside:
+		c.fault("name", "names the "+what+" "+shown(inside), outside+", as given outside the spec")
 	case inside != "" && !form.MatchString(inside):
 		c.fault("name", "has the "+what+" "+shown(inside), allowed)
 	}
