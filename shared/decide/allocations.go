@@ -12,6 +12,7 @@ import (
 func (t *Turn) allocations() {
 	active := 0
 	for _, pool := range t.poolIDs() {
+		forgetOver(t.s.Pools[pool])
 		for i := range t.s.Pools[pool].Allocations {
 			if t.s.Pools[pool].Allocations[i].Active() {
 				active++
@@ -23,8 +24,13 @@ func (t *Turn) allocations() {
 		for i := range p.Allocations {
 			t.allocation(p, &p.Allocations[i], &active)
 		}
-		p.Allocations = slices.DeleteFunc(p.Allocations, func(a cluster.Allocation) bool { return a.Phase == over })
+		forgetOver(p)
 	}
+}
+
+// forgetOver drops allocations that have come to their end.
+func forgetOver(p *cluster.Pool) {
+	p.Allocations = slices.DeleteFunc(p.Allocations, func(a cluster.Allocation) bool { return a.Phase == over })
 }
 
 // over marks an allocation that is to be forgotten.

@@ -320,7 +320,7 @@ func (t *Turn) observeController(r *cluster.Resource, inst *cluster.Instance) {
 	case r.Phase == cluster.ResourceReady && inst.Status != vmRunning && inst.Status != "REPAIRING":
 		t.controllerFailed(r, &cluster.Problem{Class: cluster.Unknown, Doing: "looking for", Resource: r.Name, At: t.now,
 			Message: "the controller's machine is " + inst.Status, Remedy: "it is deleted and made anew; its state is on a disk of its own"})
-		t.intend(cluster.Remove{Ref: r.ResourceRef, ID: t.requestID("remove", r.Name, itoa(r.Generation))})
+		t.intend(cluster.Remove{Ref: r.ResourceRef, Owner: t.s.Owner(), ID: t.requestID("remove", r.Name, itoa(r.Generation))})
 	default:
 		if r.Found.InstanceID != inst.ID && r.Found.InstanceID != 0 {
 			r.Booted = time.Time{}

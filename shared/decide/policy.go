@@ -102,7 +102,7 @@ func Defaults() Policy {
 
 // poll is the pause before a thing that has been in motion since then is looked at again: a third of the time so far.
 func (p Policy) poll(since, now time.Time) time.Duration {
-	return min(max(now.Sub(since)/3, p.PollMin), p.PollMax)
+	return min(max((now.Sub(since)/3).Truncate(time.Millisecond), p.PollMin), p.PollMax)
 }
 
 // pause is the growing pause before try n+1.

@@ -7,11 +7,11 @@ import (
 // Query says what of the cloud must be seen before it can be decided: what is in motion and due, what is suspected, and
 // now and then everything. It is empty when nothing is due.
 func (t *Turn) Query() cluster.Query {
-	q := cluster.Query{Owner: t.s.Owner()}
 	switch t.s.Phase {
 	case cluster.PhaseNone, cluster.PhaseDeleted:
 		return cluster.Query{}
 	}
+	q := cluster.Query{Owner: t.s.Owner(), Zones: t.zones()}
 	q.Sweep = !t.s.Swept.Add(t.policy.OrphanEvery).After(t.now)
 	q.Instances = !t.s.Seen.Add(t.policy.SweepEvery).After(t.now)
 	if t.s.Phase == cluster.PhaseStopping && !t.s.Emptied.IsZero() {
@@ -21,6 +21,20 @@ func (t *Turn) Query() cluster.Query {
 	t.queryAllocations(&q)
 	t.queryNodes(&q)
 	return q
+}
+
+// zones are those that the cluster's machines may be in: a list that has seen them all is complete.
+func (t *Turn) zones() []string {
+	zones := map[string]bool{t.controllerZone(): true}
+	for i := range t.s.Spec.NodePools {
+		zones[t.s.Spec.NodePools[i].Zone] = true
+	}
+	for _, p := range t.s.Pools {
+		for i := range p.Allocations {
+			zones[p.Allocations[i].Zone] = true
+		}
+	}
+	return sortedKeys(zones)
 }
 
 func (t *Turn) queryResources(q *cluster.Query) {

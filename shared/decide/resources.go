@@ -107,7 +107,7 @@ func (t *Turn) creating(r *cluster.Resource) {
 		t.controllerFailed(r, &cluster.Problem{Class: cluster.Unknown, Doing: "starting", Resource: r.Name, At: t.now,
 			Message: "its agent has not reported within " + t.policy.ControllerTimeout.String(),
 			Remedy:  "read the machine's serial port output"})
-		t.intend(cluster.Remove{Ref: r.ResourceRef, ID: t.requestID("remove", r.Name, itoa(r.Generation))})
+		t.intend(cluster.Remove{Ref: r.ResourceRef, Owner: t.s.Owner(), ID: t.requestID("remove", r.Name, itoa(r.Generation))})
 		return
 	}
 	t.pollResource(r)
@@ -166,7 +166,7 @@ func (t *Turn) controllerBooted(r *cluster.Resource, e *events.NodeBoot) {
 	}
 	t.controllerFailed(r, &cluster.Problem{Class: cluster.Unknown, Doing: "starting", Resource: r.Name, At: t.now,
 		Message: "its start-up failed: " + oneLine(e.Reason, 300), Remedy: "the last lines of its log: " + oneLine(e.Log, 500)})
-	t.intend(cluster.Remove{Ref: r.ResourceRef, ID: t.requestID("remove", r.Name, itoa(r.Generation))})
+	t.intend(cluster.Remove{Ref: r.ResourceRef, Owner: t.s.Owner(), ID: t.requestID("remove", r.Name, itoa(r.Generation))})
 }
 
 // controllerFailed has the controller made anew. Its state is on a disk that outlives it.

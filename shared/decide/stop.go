@@ -40,13 +40,14 @@ func (t *Turn) stopNodes() bool {
 	left := false
 	for _, id := range t.poolIDs() {
 		p := t.s.Pools[id]
+		forgetOver(p)
 		t.retirePoolGroup(p)
 		for i := range p.Allocations {
 			a := &p.Allocations[i]
 			t.stopAllocation(p, a)
 			left = left || a.Phase != over
 		}
-		p.Allocations = slices.DeleteFunc(p.Allocations, func(a cluster.Allocation) bool { return a.Phase == over })
+		forgetOver(p)
 	}
 	for pool, nodes := range t.eachPool() {
 		for i := range nodes {
@@ -155,7 +156,7 @@ func (t *Turn) leave(r *cluster.Resource) {
 		t.pollResource(r)
 		return
 	}
-	t.intend(cluster.Remove{Ref: r.ResourceRef, ID: t.requestID("remove", string(r.Kind), r.Name, itoa(r.Generation), itoa(int64(r.Tries)))})
+	t.intend(cluster.Remove{Ref: r.ResourceRef, Owner: t.s.Owner(), ID: t.requestID("remove", string(r.Kind), r.Name, itoa(r.Generation), itoa(int64(r.Tries)))})
 	r.Tries++
 	r.Look = t.now.Add(t.policy.Retry)
 	t.at(r.Look)

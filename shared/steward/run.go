@@ -88,18 +88,27 @@ func (h *holding) over() bool { return !h.s.Now().Before(h.ends) }
 func (h *holding) steps(ctx context.Context) error {
 	nudged, stop := h.s.listen(h.lease.Key)
 	defer stop()
+	idle := 0
 	for {
 		released, next, err := h.step(ctx)
 		if err != nil || released {
 			return err
 		}
-		if len(h.outcomes) == 0 {
-			if err := h.linger(ctx, next, nudged); err != nil {
-				return err
-			}
+		if len(h.outcomes) > 0 {
+			idle = 0
+			continue
 		}
+		// A step that asked for nothing and wants the next one at once (what it must see could not be seen, say) gets it
+		// after a pause that grows, whatever was decided: nothing may make a holder spin.
+		if err := h.linger(ctx, next, h.s.Now().Add(idlePause<<min(idle, 6)), nudged); err != nil {
+			return err
+		}
+		idle++
 	}
 }
+
+// idlePause is the shortest pause between two steps that have nothing to carry out.
+const idlePause = 10 * time.Millisecond
 
 // step is one step: read the inbox, fold, look, decide, commit, carry out.
 func (h *holding) step(ctx context.Context) (released bool, next time.Time, err error) {
@@ -194,8 +203,11 @@ func (h *holding) commit(ctx context.Context, plan decide.Plan, consumed []strin
 	return nil
 }
 
-// linger waits for the next look, or for something in the inbox.
-func (h *holding) linger(ctx context.Context, next time.Time, nudged <-chan struct{}) error {
+// linger waits for the next look, and until the earliest time in any case, or for something in the inbox.
+func (h *holding) linger(ctx context.Context, next, earliest time.Time, nudged <-chan struct{}) error {
+	if next.Before(earliest) {
+		next = earliest
+	}
 	for {
 		wait := next.Sub(h.s.Now())
 		if wait <= 0 || h.over() {
