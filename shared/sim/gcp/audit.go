@@ -136,7 +136,7 @@ func (s *Server) log(name, key string, id uint64, e logEntryJSON) {
 	e.ProtoPayload.Type = auditLogType
 	e.ProtoPayload.ServiceName = "compute.googleapis.com"
 	e.ProtoPayload.ResourceName = s.relative(key)
-	if s.opts.Behaviour.NumberInResourceName {
+	if s.opts.Behavior.NumberInResourceName {
 		e.ProtoPayload.ResourceName = fmt.Sprintf("projects/%d/%s", s.opts.ProjectNumber, key)
 	}
 	e.InsertID = strconv.FormatUint(mix(s.newID())>>8, 36)

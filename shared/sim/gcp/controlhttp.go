@@ -172,7 +172,7 @@ func (f faultJSON) fault() (Fault, error) {
 }
 
 // readJSON reads a body. An empty one changes nothing; unknown fields are
-// refused, since a control that is misspelt would do nothing.
+// refused, since a control that is misspelled would do nothing.
 func readJSON(r *http.Request, into any) error {
 	dec := json.NewDecoder(r.Body)
 	dec.DisallowUnknownFields()

@@ -34,7 +34,7 @@
 // is told to [Options.Events] in audit-log entries, and to [Options.Machines]
 // for those that simulate the guests.
 //
-// Where Google's documentation leaves open what happens, [Behaviour] has both.
+// Where Google's documentation leaves open what happens, [Behavior] has both.
 // What is not simulated: regional groups, autoscalers, health checks, rolling
 // updates (a new template is for new VMs), per-instance configurations,
 // suspending, and everything that has to do with permissions.

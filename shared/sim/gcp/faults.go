@@ -45,6 +45,15 @@ type Fault struct {
 	Omit []string `json:"omit,omitempty"`
 	// OmitEvery leaves every nth resource out of list answers.
 	OmitEvery int `json:"omitEvery,omitempty"`
+	// Unreachable are zones that lists over all zones cannot show. Such a
+	// list fails, or, with returnPartialSuccess, says what it lacks.
+	Unreachable []string `json:"unreachable,omitempty"`
+}
+
+// aboutLists says whether a fault changes what lists hold, rather than how
+// requests fare.
+func (f *Fault) aboutLists() bool {
+	return len(f.Omit) > 0 || f.OmitEvery > 0 || len(f.Unreachable) > 0
 }
 
 type plannedFault struct {
@@ -102,11 +111,10 @@ func (f *faults) next(c *call) *struck {
 	defer f.mu.Unlock()
 	out := &struck{clock: f.clock, ctx: c.r.Context()}
 	for _, p := range f.planned {
-		if len(p.Omit) > 0 || p.OmitEvery > 0 || !p.matches(c) {
+		if p.aboutLists() || !p.matches(c) {
 			continue
 		}
-		p.struck++
-		if p.struck > p.Skip && (p.Times == 0 || p.struck <= p.Skip+p.Times) {
+		if p.strikes() {
 			out.faults = append(out.faults, p)
 		}
 	}
@@ -117,6 +125,26 @@ func (p *plannedFault) matches(c *call) bool {
 	return matchesMethod(p.Method, c.route.name) && (p.Path == "" || matches(p.Path, c.key()))
 }
 
+// strikes counts a request that matches, and says whether it is struck.
+func (p *plannedFault) strikes() bool {
+	p.struck++
+	return p.struck > p.Skip && (p.Times == 0 || p.struck <= p.Skip+p.Times)
+}
+
+// unreachable are the zones that a list over all zones cannot show.
+func (f *faults) unreachable(method string) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var zones []string
+	for _, p := range f.planned {
+		if len(p.Unreachable) > 0 && matchesMethod(p.Method, method) && p.strikes() {
+			zones = append(zones, p.Unreachable...)
+		}
+	}
+	slices.Sort(zones)
+	return slices.Compact(zones)
+}
+
 // omit leaves out of a list what faults say.
 func (f *faults) omit(method string, rows []row) []row {
 	f.mu.Lock()
@@ -125,8 +153,7 @@ func (f *faults) omit(method string, rows []row) []row {
 		if (len(p.Omit) == 0 && p.OmitEvery == 0) || !matchesMethod(p.Method, method) {
 			continue
 		}
-		p.struck++
-		if p.struck <= p.Skip || (p.Times > 0 && p.struck > p.Skip+p.Times) {
+		if !p.strikes() {
 			continue
 		}
 		kept := make([]row, 0, len(rows))

@@ -232,6 +232,9 @@ func ordered(op string, c int) bool {
 
 // fieldValue follows a path of JSON names through a message.
 func fieldValue(m protoreflect.Message, path []string) (value string, present bool, err error) {
+	if len(path) == 0 {
+		return "", true, nil
+	}
 	fd := m.Descriptor().Fields().ByJSONName(path[0])
 	if fd == nil {
 		return "", false, fmt.Errorf("there is no field %q in %s", path[0], m.Descriptor().Name())

@@ -35,6 +35,9 @@ func groupRoutes() []route {
 	return []route{
 		{"POST", groups, "compute.instanceGroupManagers.insert", (*Server).insertGroup},
 		{"GET", groups, "compute.instanceGroupManagers.list", (*Server).listGroups},
+		{"GET", "/compute/v1/projects/{project}/aggregated/instanceGroupManagers", "compute.instanceGroupManagers.aggregatedList", func(s *Server, c *call) (wire, error) {
+			return s.aggregated(c, "compute#instanceGroupManagerAggregatedList", "instanceGroupManagers", s.shownGroups("zones/"))
+		}},
 		{"GET", one, "compute.instanceGroupManagers.get", (*Server).getGroup},
 		{"PATCH", one, "compute.instanceGroupManagers.patch", (*Server).patchGroup},
 		{"DELETE", one, "compute.instanceGroupManagers.delete", (*Server).deleteGroup},
@@ -348,7 +351,7 @@ func (s *Server) deleteGroup(c *call) (wire, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r := s.activeRequest(g); r != nil && s.opts.Behaviour.RefuseDeleteOfBusyGroup {
+	if r := s.activeRequest(g); r != nil && s.opts.Behavior.RefuseDeleteOfBusyGroup {
 		return nil, inUse(s.relative(g.Key), s.relative(r.Key))
 	}
 	op := s.start(c, operationSpec{scope: scopeOf(g.Key), kind: "delete", target: g.Key, targetID: g.Wire.GetId(), method: c.route.name})
@@ -516,7 +519,7 @@ func (s *Server) groupAct(t task) {
 }
 
 // chosen reads the instances that a method names, by URL or by name.
-func (s *Server) chosen(c *call, g *group, links []string, skip bool) ([]*managed, error) {
+func (s *Server) chosen(g *group, links []string, skip bool) ([]*managed, error) {
 	if len(links) == 0 {
 		return nil, missingField("instances")
 	}
@@ -527,25 +530,24 @@ func (s *Server) chosen(c *call, g *group, links []string, skip bool) ([]*manage
 	var out []*managed
 	for i, link := range links {
 		field := fmt.Sprintf("instances[%d]", i)
-		name := link
 		if strings.Contains(link, "/") {
 			urls++
-			name = lastSegment(link)
-			if s.resolve(link, "") != "zones/"+c.path("zone")+"/instances/"+name {
-				return nil, invalidField(field, link, "Must be the URL of an instance in the group's zone.")
-			}
 		}
-		if !namePattern.MatchString(name) {
-			return nil, invalidField(field, link, "Must be the URL or the name of an instance.")
+		name, err := s.instanceName(field, link, zoneOf(g.Key))
+		if err != nil {
+			return nil, err
 		}
 		m := s.managed.get(g.Key + "/" + name)
 		switch {
 		case m == nil && !skip:
 			return nil, invalidField(field, link, "The instance is not a member of the group '"+g.Wire.GetName()+"'.")
-		case m != nil && m.leaving() && !skip:
+		case m == nil:
+		case !m.leaving():
+			if !slices.Contains(out, m) {
+				out = append(out, m)
+			}
+		case !skip:
 			return nil, invalidField(field, link, "The instance is already being deleted or abandoned.")
-		case m != nil && !m.leaving() && !slices.Contains(out, m):
-			out = append(out, m)
 		}
 	}
 	if urls > 0 && urls < len(links) {
@@ -554,13 +556,25 @@ func (s *Server) chosen(c *call, g *group, links []string, skip bool) ([]*manage
 	return out, nil
 }
 
+// instanceName is the name of an instance that is given by URL or by name.
+func (s *Server) instanceName(field, link, zone string) (string, error) {
+	name := lastSegment(link)
+	if name != link && s.resolve(link, "") != "zones/"+zone+"/instances/"+name {
+		return "", invalidField(field, link, "Must be the URL of an instance in the group's zone.")
+	}
+	if !namePattern.MatchString(name) {
+		return "", invalidField(field, link, "Must be the URL or the name of an instance.")
+	}
+	return name, nil
+}
+
 // leave marks instances that are to leave the group, and lowers its size.
 func (s *Server) leave(c *call, links []string, skip bool, action string) (wire, error) {
 	g, err := s.changeableGroup(c)
 	if err != nil {
 		return nil, err
 	}
-	chosen, err := s.chosen(c, g, links, skip)
+	chosen, err := s.chosen(g, links, skip)
 	if err != nil {
 		return nil, err
 	}
@@ -610,7 +624,7 @@ func (s *Server) recreateInstances(c *call) (wire, error) {
 	if s.modelOf(g) == modelFlex {
 		return nil, invalid("Recreating flex-start VMs is not supported.")
 	}
-	chosen, err := s.chosen(c, g, in.GetInstances(), false)
+	chosen, err := s.chosen(g, in.GetInstances(), false)
 	if err != nil {
 		return nil, err
 	}

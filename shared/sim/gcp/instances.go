@@ -17,7 +17,9 @@ func instanceRoutes() []route {
 		{"GET", instances, "compute.instances.list", func(s *Server, c *call) (wire, error) {
 			return s.list(c, "compute#instanceList", s.instances.shown(c.key()+"/"))
 		}},
-		{"GET", "/compute/v1/projects/{project}/aggregated/instances", "compute.instances.aggregatedList", (*Server).aggregateInstances},
+		{"GET", "/compute/v1/projects/{project}/aggregated/instances", "compute.instances.aggregatedList", func(s *Server, c *call) (wire, error) {
+			return s.aggregated(c, "compute#instanceAggregatedList", "instances", s.instances.shown("zones/"))
+		}},
 		{"GET", one, "compute.instances.get", func(s *Server, c *call) (wire, error) { return getResource(s, c, s.instances) }},
 		{"DELETE", one, "compute.instances.delete", (*Server).deleteInstance},
 		{"POST", one + "/stop", "compute.instances.stop", (*Server).stopInstance},
@@ -364,18 +366,6 @@ func (s *Server) reportHostAsFaulty(c *call) (wire, error) {
 	op := s.startOn(c, r, "compute.instances.reportHostAsFaulty", author{})
 	s.after(s.delays().HostReport, "instance.repair", r.Key, op.Key)
 	return encode(op.Wire)
-}
-
-func (s *Server) aggregateInstances(c *call) (wire, error) {
-	rows, next, err := s.page(c, s.instances.shown("zones/"))
-	if err != nil {
-		return nil, err
-	}
-	byZone := map[string][]row{}
-	for _, r := range rows {
-		byZone["zones/"+zoneOf(r.key)] = append(byZone["zones/"+zoneOf(r.key)], r)
-	}
-	return aggregated("compute#instanceAggregatedList", "instances", byZone, next)
 }
 
 // replaceFields sets in dst what src has: messages field by field, lists and

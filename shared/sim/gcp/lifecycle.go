@@ -208,7 +208,7 @@ func (s *Server) endLease(t task) {
 		s.stop(r, s.delays().Stopping, thenDelete, "leaseEnd")
 		return
 	}
-	event := s.opts.Behaviour.LeaseEndEvent
+	event := s.opts.Behavior.LeaseEndEvent
 	if event == LeaseEndDeferredDelete || event == LeaseEndBoth {
 		s.systemEvent(r, "compute.instances.deferredDelete", "Instance reached its maximum run duration.", nil)
 	}

@@ -176,24 +176,61 @@ func appendNext(b *bytes.Buffer, token string) {
 	b.Write(text)
 }
 
-// aggregated is a list answer over all scopes.
-func aggregated(kind, field string, byScope map[string][]row, next string) (wire, error) {
+// aggregated answers a list request over all zones: each zone with what is in
+// it, or the warning that it has nothing on this page. A zone that a fault
+// makes unreachable is named as such, if the request wants partial success,
+// and otherwise fails it.
+func (s *Server) aggregated(c *call, kind, field string, rows []row) (wire, error) {
+	lost := s.faults.unreachable(c.route.name)
+	if len(lost) > 0 && c.query.Get("returnPartialSuccess") != "true" {
+		return nil, &apiError{status: 503, reason: "backendError", message: "The zones " + strings.Join(lost, ", ") + " cannot be reached."}
+	}
+	rows = slices.DeleteFunc(rows, func(r row) bool { return slices.Contains(lost, zoneOf(r.key)) })
+	rows, next, err := s.page(c, rows)
+	if err != nil {
+		return nil, err
+	}
+	byZone := map[string][]row{}
+	for _, r := range rows {
+		byZone[zoneOf(r.key)] = append(byZone[zoneOf(r.key)], r)
+	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `{"kind":%q,"items":{`, kind)
-	for i, scope := range sortedKeys(byScope) {
+	fmt.Fprintf(&b, `{"kind":%q,"id":%q,"items":{`, kind, strings.TrimPrefix(c.r.URL.Path, "/compute/v1/"))
+	for i, zone := range sortedKeys(s.regionOf) {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		fmt.Fprintf(&b, `%q:{"kind":%q`, scope, kind)
-		if err := appendItems(&b, field, byScope[scope]); err != nil {
+		fmt.Fprintf(&b, `"zones/%s":{`, zone)
+		if err := appendScope(&b, zone, field, byZone[zone], slices.Contains(lost, zone)); err != nil {
 			return nil, err
 		}
-		b.WriteByte('}')
 	}
 	b.WriteByte('}')
+	if len(lost) > 0 {
+		scopes, _ := json.Marshal(lost) // strings always encode
+		fmt.Fprintf(&b, `,"unreachables":%s`, scopes)
+	}
 	appendNext(&b, next)
 	b.WriteByte('}')
 	return b.Bytes(), nil
+}
+
+func appendScope(b *bytes.Buffer, zone, field string, rows []row, lost bool) error {
+	switch {
+	case lost:
+		fmt.Fprintf(b, `"warning":{"code":"UNREACHABLE","message":"The zone '%s' cannot be reached.","data":[{"key":"scope","value":"zones/%s"}]}}`, zone, zone)
+		return nil
+	case len(rows) == 0:
+		fmt.Fprintf(b, `"warning":{"code":"NO_RESULTS_ON_PAGE","message":"There are no results for scope 'zones/%s' on this page.","data":[{"key":"scope","value":"zones/%s"}]}}`, zone, zone)
+		return nil
+	}
+	var items bytes.Buffer
+	if err := appendItems(&items, field, rows); err != nil {
+		return err
+	}
+	b.Write(items.Bytes()[1:]) // without the comma before it
+	b.WriteByte('}')
+	return nil
 }
 
 // listOf is a list answer that says nothing of itself.

@@ -339,7 +339,7 @@ func (s *Server) managedLeaseEnds(r *instance) {
 		return
 	}
 	s.setAction(m, actionDeleting)
-	if g := s.groups.get(groupOf(m)); g != nil && !s.opts.Behaviour.KeepTargetSizeAtLeaseEnd {
+	if g := s.groups.get(groupOf(m)); g != nil && !s.opts.Behavior.KeepTargetSizeAtLeaseEnd {
 		s.resizeBy(g, -1)
 	}
 }

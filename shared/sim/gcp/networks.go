@@ -114,7 +114,7 @@ func (s *Server) createAutoSubnetworks(network string) {
 	}
 }
 
-func (s *Server) putSubnetwork(network, region string, sub *computepb.Subnetwork, state resourceState) string {
+func (s *Server) putSubnetwork(network, region string, sub *computepb.Subnetwork, state resourceState) {
 	key := "regions/" + region + "/subnetworks/" + sub.GetName()
 	prefix := netip.MustParsePrefix(sub.GetIpCidrRange())
 	sub.Kind, sub.Id = new("compute#subnetwork"), new(s.newID())
@@ -136,7 +136,6 @@ func (s *Server) putSubnetwork(network, region string, sub *computepb.Subnetwork
 	n.Wire.Subnetworks = append(n.Wire.Subnetworks, sub.GetSelfLink())
 	slices.Sort(n.Wire.Subnetworks)
 	s.networks.changed(n)
-	return key
 }
 
 func (s *Server) insertSubnetwork(c *call) (wire, error) {

@@ -115,7 +115,7 @@ func (s *Server) finish(key string, failed *failure) {
 		if status == 0 {
 			status = http.StatusBadRequest
 		}
-		op.Wire.HttpErrorStatusCode = new(int32(status)) //nolint:gosec // an HTTP status
+		op.Wire.HttpErrorStatusCode = new(int32(status))
 		op.Wire.HttpErrorMessage = new(strings.ToUpper(http.StatusText(status)))
 	}
 	s.operations.changed(op)

@@ -33,13 +33,13 @@ type Options struct {
 
 	// Regions maps each region to its zones; DefaultRegions when nil.
 	Regions map[string][]string
-	// MachineTypes is the catalogue that every zone offers;
+	// MachineTypes is the catalog that every zone offers;
 	// DefaultMachineTypes when nil.
 	MachineTypes []MachineType
 	// Delays say how long things take; DefaultDelays when nil.
 	Delays *Delays
-	// Behaviour settles what the public documentation leaves open.
-	Behaviour Behaviour
+	// Behavior settles what the public documentation leaves open.
+	Behavior Behavior
 
 	// Capacity is how many VMs of a machine type a zone can hold at a time,
 	// by "ZONE/MACHINE_TYPE". A type that is not named is unlimited.
@@ -67,9 +67,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Behaviour settles what the public documentation leaves open, so that a
+// Behavior settles what the public documentation leaves open, so that a
 // client can be tried against either truth.
-type Behaviour struct {
+type Behavior struct {
 	// KeepTargetSizeAtLeaseEnd leaves a group's target size as it is when the
 	// group deletes a VM whose run time is over. By default it falls by one.
 	KeepTargetSizeAtLeaseEnd bool

@@ -128,7 +128,7 @@ func (s *Server) checkRequest(g *group, r *computepb.InstanceGroupManagerResizeR
 		return invalidField("resource.requestedRunDuration", fmt.Sprintf("%ds", r.GetRequestedRunDuration().GetSeconds()), "Must be between 10 minutes and 7 days.")
 	}
 	problems := s.flexProblems(g, true)
-	if other := s.activeRequest(g); other != nil && s.opts.Behaviour.OneActiveRequest {
+	if other := s.activeRequest(g); other != nil && s.opts.Behavior.OneActiveRequest {
 		problems = append(problems, fmt.Sprintf("The group has another active resize request, '%s'.", other.Wire.GetName()))
 	}
 	if len(problems) > 0 {
@@ -153,7 +153,7 @@ func (s *Server) flexProblems(g *group, byRequest bool) []string {
 	}
 	sched := p.GetScheduling()
 	bound := sched.GetProvisioningModel() == modelBound
-	if sched.GetProvisioningModel() != modelFlex && !(bound && byRequest) {
+	if sched.GetProvisioningModel() != modelFlex && (!bound || !byRequest) {
 		out = append(out, "The instance template's provisioning model must be FLEX_START.")
 	}
 	if !bound && sched.GetMaxRunDuration() == nil {

@@ -16,6 +16,7 @@ import (
 func TestResizeRequestLife(t *testing.T) {
 	inVirtualTime(t, gcp.Options{Seed: 1}, func(w *world) {
 		w.flexGroup("mig")
+		start := time.Now()
 		op, err := w.request("mig", "r1", "node-0", "node-1")
 		w.ok("asking", err)
 		if op.Done() {
@@ -25,17 +26,22 @@ func TestResizeRequestLife(t *testing.T) {
 		if size := w.group("mig").GetTargetSize(); size != 2 {
 			t.Errorf("the target size is %d while the request is being created, want 2", size)
 		}
-		w.done(op, nil)
-		w.pass(5 * time.Second)
+		w.at(start, 4*time.Second)
+		w.ok("polling", op.Poll(w.ctx))
+		if !op.Done() {
+			t.Error("the operation is not done, although the request is recorded")
+		}
+		w.wantState("mig", "r1", "CREATING")
+		w.at(start, 6*time.Second)
 		w.wantState("mig", "r1", "ACCEPTED")
 		w.wantMembers("mig", "node-0 CREATING PENDING", "node-1 CREATING PENDING")
 
-		w.pass(20 * time.Second)
+		w.at(start, 26*time.Second)
 		w.wantMembers("mig", "node-0 CREATING PROVISIONING", "node-1 CREATING PROVISIONING")
-		w.pass(10 * time.Second)
+		w.at(start, 36*time.Second)
 		w.wantState("mig", "r1", "SUCCEEDED")
 		w.wantStatus("node-0", "STAGING")
-		w.pass(15 * time.Second)
+		w.at(start, 51*time.Second)
 		w.wantMembers("mig", "node-0 NONE RUNNING", "node-1 NONE RUNNING")
 
 		i, err := w.instance("node-0")
@@ -194,8 +200,9 @@ func TestResizeRequestFails(t *testing.T) {
 		w.wantMembers("mig")
 
 		// During provisioning: what there is already is rolled back.
+		start := time.Now()
 		w.done(w.request("mig", "r2", "node-0", "node-1"))
-		w.pass(27 * time.Second)
+		w.at(start, 27*time.Second)
 		w.wantStatus("node-0", "PROVISIONING")
 		w.ok("failing", w.cloud.FailRequest(zone, "mig", "r2", "INTERNAL_ERROR", "no luck"))
 		if size := w.group("mig").GetTargetSize(); size != 0 {
@@ -218,8 +225,9 @@ func TestResizeRequestFails(t *testing.T) {
 		w.wantStatus("node-3", "RUNNING")
 
 		// A VM that is lost on the way.
+		start = time.Now()
 		w.done(w.request("mig", "r4", "node-4", "node-5"))
-		w.pass(27 * time.Second)
+		w.at(start, 27*time.Second)
 		w.ok("losing", w.cloud.Vanish(zone, "node-4"))
 		w.wantState("mig", "r4", "FAILED")
 		w.pass(time.Minute)
@@ -295,7 +303,7 @@ func TestGroupDeletionWaitsForRequest(t *testing.T) {
 		}
 		w.wantStatus("node-0", "gone")
 	})
-	inVirtualTime(t, gcp.Options{Behaviour: gcp.Behaviour{RefuseDeleteOfBusyGroup: true}}, func(w *world) {
+	inVirtualTime(t, gcp.Options{Behavior: gcp.Behavior{RefuseDeleteOfBusyGroup: true}}, func(w *world) {
 		w.flexGroup("mig")
 		w.done(w.request("mig", "r1", "node-0"))
 		_, err := w.groups.Delete(w.ctx, &computepb.DeleteInstanceGroupManagerRequest{Project: project, Zone: zone, InstanceGroupManager: "mig"})
@@ -322,7 +330,7 @@ func TestThousandVMsInOneRequest(t *testing.T) {
 	})
 }
 
-func TestLeaseEndBehaviours(t *testing.T) {
+func TestLeaseEndBehaviors(t *testing.T) {
 	for event, want := range map[gcp.LeaseEndEvent][]string{
 		gcp.LeaseEndDelete:         {"v1.compute.instances.delete first", "v1.compute.instances.delete last"},
 		gcp.LeaseEndDeferredDelete: {"compute.instances.deferredDelete"},
@@ -330,7 +338,7 @@ func TestLeaseEndBehaviours(t *testing.T) {
 		gcp.LeaseEndSilent:         nil,
 	} {
 		t.Run("event "+string(event), func(t *testing.T) {
-			inVirtualTime(t, gcp.Options{Behaviour: gcp.Behaviour{LeaseEndEvent: event, KeepTargetSizeAtLeaseEnd: true}}, func(w *world) {
+			inVirtualTime(t, gcp.Options{Behavior: gcp.Behavior{LeaseEndEvent: event, KeepTargetSizeAtLeaseEnd: true}}, func(w *world) {
 				w.flexGroup("mig")
 				w.done(w.request("mig", "r1", "node-0"))
 				w.pass(time.Minute)

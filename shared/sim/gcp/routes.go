@@ -74,7 +74,7 @@ func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	verbs := map[string]map[string]route{} // by method and path
 	for _, routes := range [][]route{
-		catalogueRoutes(), networkRoutes(), templateRoutes(), diskRoutes(), instanceRoutes(), groupRoutes(),
+		catalogRoutes(), networkRoutes(), templateRoutes(), diskRoutes(), instanceRoutes(), groupRoutes(),
 		requestRoutes(), operationRoutes(), filestoreRoutes(), secretRoutes(),
 	} {
 		for _, rt := range routes {
@@ -148,6 +148,15 @@ func (s *Server) answer(c *call, body io.Reader) (wire, error) {
 			return nil, err
 		}
 	}
+	if fields := c.query.Get("fields"); fields != "" {
+		mask, err := parseFieldMask(fields)
+		if err != nil {
+			return nil, err
+		}
+		if answer, err = mask.apply(answer); err != nil {
+			return nil, err
+		}
+	}
 	return answer, fault.after()
 }
 
@@ -195,7 +204,7 @@ func (s *Server) sameRequest(c *call, id string) (wire, error) {
 func (c *call) print() string {
 	query := url.Values{}
 	for name, values := range c.query {
-		if name != "requestId" && name != "alt" && name != "prettyPrint" {
+		if name != "requestId" && name != "alt" && name != "prettyPrint" && name != "fields" {
 			query[name] = values
 		}
 	}

@@ -32,7 +32,7 @@ var secretName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
 const largestPayload = 64 << 10
 
 func secretRoutes() []route {
-	const secrets = "/v1/projects/{project}/secrets"
+	const secrets = "/v1/projects/{project}/secrets" //nolint:gosec // a path, not a credential
 	const one = secrets + "/{secret}"
 	const versions = one + "/versions"
 	return []route{

@@ -282,15 +282,15 @@ func (s *Server) unsaved() bool {
 }
 
 func (s *Server) arm() {
-	at, any := s.agenda.nextAt()
-	if s.timer != nil && any && at.Equal(s.timerAt) {
+	at, planned := s.agenda.nextAt()
+	if s.timer != nil && planned && at.Equal(s.timerAt) {
 		return
 	}
 	if s.timer != nil {
 		s.timer.Stop()
 		s.timer = nil
 	}
-	if !any || s.closed {
+	if !planned || s.closed {
 		return
 	}
 	s.timerAt = at

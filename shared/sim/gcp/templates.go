@@ -138,22 +138,29 @@ func checkDisks(field string, disks []*computepb.AttachedDisk) error {
 		if i > 0 && d.GetBoot() {
 			return invalidField(at+".boot", "true", "Only the first disk can be a boot disk.")
 		}
-		if err := oneOf(at+".type", d.Type, "PERSISTENT", "SCRATCH"); err != nil {
+		if err := checkDisk(at, d); err != nil {
 			return err
 		}
-		if err := oneOf(at+".mode", d.Mode, "READ_WRITE", "READ_ONLY"); err != nil {
-			return err
-		}
-		if (d.InitializeParams == nil) == (d.GetSource() == "") {
-			return invalidField(at+".initializeParams", "", "Exactly one of source and initializeParams must be given.")
-		}
-		params := d.GetInitializeParams()
-		if i == 0 && d.GetSource() == "" && params.GetSourceImage() == "" && params.GetSourceSnapshot() == "" {
-			return missingField(at + ".initializeParams.sourceImage")
-		}
-		if size := params.GetDiskSizeGb(); params.GetDiskSizeGb() != 0 && (size < 10 || size > 65536) && d.GetType() != "SCRATCH" {
-			return invalidField(at+".initializeParams.diskSizeGb", fmt.Sprint(size), "Must be between 10 and 65536 GB.")
-		}
+	}
+	return nil
+}
+
+func checkDisk(at string, d *computepb.AttachedDisk) error {
+	if err := oneOf(at+".type", d.Type, "PERSISTENT", "SCRATCH"); err != nil {
+		return err
+	}
+	if err := oneOf(at+".mode", d.Mode, "READ_WRITE", "READ_ONLY"); err != nil {
+		return err
+	}
+	if (d.InitializeParams == nil) == (d.GetSource() == "") {
+		return invalidField(at+".initializeParams", "", "Exactly one of source and initializeParams must be given.")
+	}
+	params := d.GetInitializeParams()
+	if d.GetBoot() && d.GetSource() == "" && params.GetSourceImage() == "" && params.GetSourceSnapshot() == "" {
+		return missingField(at + ".initializeParams.sourceImage")
+	}
+	if size := params.GetDiskSizeGb(); size != 0 && (size < 10 || size > 65536) && d.GetType() != "SCRATCH" {
+		return invalidField(at+".initializeParams.diskSizeGb", fmt.Sprint(size), "Must be between 10 and 65536 GB.")
 	}
 	return nil
 }

@@ -184,6 +184,28 @@ func (w *world) heardNews() []string {
 	return slices.Clone(w.news)
 }
 
+// guest is what a running instance knows of itself.
+func (w *world) guest(name string) gcp.Instance {
+	w.t.Helper()
+	if err := w.cloud.Flush(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	g, ok := w.guests[name]
+	if !ok {
+		w.t.Fatalf("there is no guest %s", name)
+	}
+	return g
+}
+
+func (w *world) leftovers() []string {
+	w.t.Helper()
+	sum, err := w.cloud.Summarize()
+	w.ok("summarizing", err)
+	return sum.Leftovers()
+}
+
 // ok ends the test at an error.
 func (w *world) ok(what string, err error) {
 	w.t.Helper()
@@ -375,6 +397,17 @@ func (w *world) insert(name string, change func(*computepb.Instance)) (*compute.
 		change(i)
 	}
 	return w.instances.Insert(w.ctx, &computepb.InsertInstanceRequest{Project: project, Zone: zone, InstanceResource: i})
+}
+
+// at lets time pass until d after start: what waits for operations takes a
+// time of its own, since the clients poll at random intervals.
+func (w *world) at(start time.Time, d time.Duration) {
+	w.t.Helper()
+	left := time.Until(start.Add(d))
+	if left < 0 {
+		w.t.Fatalf("it is %s past the time that the test is about", -left)
+	}
+	w.pass(left)
 }
 
 func (w *world) pass(d time.Duration) {

@@ -7,7 +7,7 @@ import (
 	"cloud.google.com/go/compute/apiv1/computepb"
 )
 
-// MachineType is an entry of the catalogue.
+// MachineType is an entry of the catalog.
 type MachineType struct {
 	Name     string
 	CPUs     int
@@ -70,7 +70,7 @@ func DefaultRegions() map[string][]string {
 	return out
 }
 
-func catalogueRoutes() []route {
+func catalogRoutes() []route {
 	return []route{
 		{"GET", "/compute/v1/projects/{project}/zones/{zone}/machineTypes/{machineType}", "compute.machineTypes.get", (*Server).getMachineType},
 		{"GET", "/compute/v1/projects/{project}/zones/{zone}/machineTypes", "compute.machineTypes.list", (*Server).listMachineTypes},
