@@ -60,8 +60,8 @@ func playWith(t *testing.T, timing Timing, script func(s *stage)) {
 		spec := testSpec()
 		s := &stage{T: t, key: spec.Key(), timing: timing}
 		s.start()
+		defer func() { s.stop() }()
 		script(s)
-		s.stop()
 	})
 }
 

@@ -24,7 +24,7 @@ type Job struct {
 	Comment    string        `json:"comment,omitempty"`
 	NodeCount  int           `json:"nodeCount"`
 	Nodes      []string      `json:"nodes,omitempty"`
-	TimeLimit  time.Duration `json:"timeLimit,omitempty"`
+	TimeLimit  time.Duration `json:"timeLimitNanoseconds,omitempty"`
 	Restarts   int           `json:"restarts,omitempty"`
 	Submitted  time.Time     `json:"submitted"`
 	Begin      time.Time     `json:"begin,omitzero"`
