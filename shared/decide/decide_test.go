@@ -427,3 +427,17 @@ func TestARefusedSpecChangesNothingAndTellsAllFaults(t *testing.T) {
 		t.Errorf("operation %+v, want it done with all faults", op)
 	}
 }
+
+// Law 5: a machine that Slurm has seen before we have is not one that is lost.
+func TestLaw5ANewMachineThatSlurmSawFirstIsLeftAlone(t *testing.T) {
+	w := running(t, nil)
+	w.settle(w.turn(time.Second, func(t *Turn) {
+		t.Fold("r", &events.NodesResume{Cluster: key, Nodes: "flexvm-a3u-0", Time: w.now, Jobs: []events.ResumeJob{{ID: 7, Nodes: "flexvm-a3u-0"}}})
+	}))
+	w.now = w.now.Add(10 * time.Minute) // nobody looked meanwhile; the machine came, and its job runs
+	w.slurm(7, "RUNNING", "ALLOCATED", 0, 0)
+	plan := w.turn(time.Second, nil)
+	if c := intentsOf[cluster.Command](plan); len(c) != 0 {
+		t.Errorf("Slurm was told %+v of a node whose job runs", c)
+	}
+}

@@ -96,7 +96,7 @@ func (t *Turn) creating(r *cluster.Resource) {
 		return
 	}
 	if r.Kind == cluster.KindInstance {
-		if !r.Booted.IsZero() && r.Found.Status == vmRunning {
+		if r.Found.Status == vmRunning && (!r.Booted.IsZero() || t.agentSpeaks(r)) {
 			t.made(r)
 			return
 		}
@@ -111,6 +111,13 @@ func (t *Turn) creating(r *cluster.Resource) {
 		return
 	}
 	t.pollResource(r)
+}
+
+// agentSpeaks reports whether a snapshot of Slurm shows that the controller's agent is up, although no report of its
+// start has come. Its state disk remembers an earlier machine, but an agent that started after this machine was asked for
+// runs on it.
+func (t *Turn) agentSpeaks(r *cluster.Resource) bool {
+	return t.slurm.fresh(t.now, t.policy) && t.slurm.snapshot.Boot.After(r.Since)
 }
 
 func (t *Turn) pollResource(r *cluster.Resource) {
@@ -156,12 +163,17 @@ func (t *Turn) failed(r *cluster.Resource, p *cluster.Problem) {
 
 // controllerBooted takes in the report of the controller's agent.
 func (t *Turn) controllerBooted(r *cluster.Resource, e *events.NodeBoot) {
-	if r.Phase != cluster.ResourceCreating || r.Found.InstanceID != 0 && r.Found.InstanceID != e.InstanceID {
+	// It may report before the answer to its making has been folded in: then its claim waits until the machine is seen.
+	if r.Phase != cluster.ResourceCreating && r.Phase != cluster.ResourceWanted ||
+		r.Found.InstanceID != 0 && r.Found.InstanceID != e.InstanceID {
 		return
 	}
 	if e.OK {
 		r.Booted, r.Look = t.now, t.now
 		r.Found.InstanceID = e.InstanceID
+		return
+	}
+	if r.Phase != cluster.ResourceCreating {
 		return
 	}
 	t.controllerFailed(r, &cluster.Problem{Class: cluster.Unknown, Doing: "starting", Resource: r.Name, At: t.now,

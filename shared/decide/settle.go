@@ -71,7 +71,13 @@ func (t *Turn) settleResource(ref cluster.ResourceRef, o cluster.Outcome) {
 	case o.Problem != nil:
 		t.failed(r, o.Problem)
 	default:
-		if ref.Kind != cluster.KindInstance || o.Found.InstanceID != 0 {
+		switch {
+		case ref.Kind != cluster.KindInstance:
+			r.Found = o.Found
+		case o.Found.InstanceID != 0:
+			if r.Found.InstanceID != o.Found.InstanceID {
+				r.Booted = time.Time{} // what reported was another machine
+			}
 			r.Found = o.Found
 		}
 		r.Problem = nil

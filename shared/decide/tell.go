@@ -149,8 +149,9 @@ func (t *Turn) reconcileSlurm(pool *cluster.NodePool, id cluster.NodeID, n *clus
 	switch n.Phase {
 	case cluster.Absent, cluster.Requested, cluster.Provisioning:
 		// Slurm believes in a machine that is not there. It would find out by itself, after SlurmdTimeout, and until then
-		// place work on it.
-		if v.Up() || v.State == "ALLOCATED" && v.Flags.Any(cluster.FlagNotResponding) {
+		// place work on it. But a machine that booted after the node came into its phase is the new one, which Slurm saw
+		// before we did.
+		if v.Booted.Before(n.Since) && (v.Up() || v.State == "ALLOCATED" && v.Flags.Any(cluster.FlagNotResponding)) {
 			if n.Reason == "" {
 				n.Reason = "its machine is gone"
 			}

@@ -26,8 +26,9 @@ const (
 	formatGzip = 2 // gzip of JSON
 )
 
-// plainLimit is the size below which a document is not worth compressing, and is left for people to read.
-const plainLimit = 2 << 10
+// plainLimit is the size below which a document is not worth compressing, and is left for people to read: the record of
+// a cluster of a few pools.
+const plainLimit = 16 << 10
 
 // largest bounds what a document may unpack to: far more than any cluster needs, and less than a process can bear.
 const largest = 256 << 20

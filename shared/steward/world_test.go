@@ -382,8 +382,14 @@ func (w *world) InstanceRunning(_ context.Context, i gcp.Instance) {
 				case <-time.After(10 * time.Second):
 				}
 			}
-		default:
-			w.send(events.TypeNodeBoot, fmt.Sprint("boot-", i.ID), boot)
+		default: // a login node: nothing but its own word tells that it is up, so its agent says it again and again
+			for n := 0; ctx.Err() == nil; n++ {
+				w.send(events.TypeNodeBoot, fmt.Sprint("boot-", i.ID, "-", n), boot)
+				select {
+				case <-ctx.Done():
+				case <-time.After(time.Minute):
+				}
+			}
 		}
 	})
 }
@@ -449,7 +455,7 @@ func (w *world) state() *cluster.State {
 // until waits, at most so long, for something to become true of the cluster.
 func (w *world) until(what string, most time.Duration, is func(*cluster.State) bool) {
 	w.t.Helper()
-	for end := time.Now().Add(most); ; time.Sleep(2 * time.Second) {
+	for end := time.Now().Add(most); ; time.Sleep(5 * time.Second) {
 		s := w.state()
 		if is(s) {
 			return
