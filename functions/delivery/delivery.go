@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
 
 	"github.com/convoke-hpc/convoke/events"
+	"github.com/convoke-hpc/convoke/shared/cluster"
+	"github.com/convoke-hpc/convoke/shared/store"
 )
 
 // Delivery is what was delivered.
@@ -111,4 +114,36 @@ func (d *Delivery) Decode() (*events.Event, error) {
 		return nil, Refused(err)
 	}
 	return e, nil
+}
+
+// The reasons to ignore an event that every function has.
+const (
+	// NotOurs: another function takes this kind. Topics are shared.
+	NotOurs = "another function's kind"
+	// NoCluster: nobody knows the cluster; it may have been deleted since.
+	NoCluster = "no such cluster"
+)
+
+// Poster posts events to a cluster and sees to it that they are dealt with. With create, a cluster that is not there is
+// begun; without, it answers store.ErrNoCluster.
+type Poster interface {
+	Deliver(ctx context.Context, key cluster.Key, create bool, evs ...store.Event) error
+}
+
+// Post posts an event to its cluster. What it returns is for a Func to return. Requests are posted whether or not there is
+// a cluster, since each has an operation that must come to an end, be it "there is no such cluster".
+func Post(ctx context.Context, to Poster, e *events.Event, now time.Time) error {
+	posted, err := events.ToInbox(e, now)
+	if err != nil {
+		return Refused(err)
+	}
+	return Concluded(e.Key(), to.Deliver(ctx, e.Key(), events.IsRequest(e.Type), posted))
+}
+
+// Concluded makes of a cluster that is not there a reason to ignore what was delivered.
+func Concluded(key cluster.Key, err error) error {
+	if errors.Is(err, store.ErrNoCluster) {
+		return Ignored(NoCluster, key.String())
+	}
+	return err
 }
