@@ -35,8 +35,6 @@ type Node struct {
 	InstanceID uint64 `json:"id,omitempty"`
 	// Created is when Compute Engine made the machine: what Slurm says of an earlier boot is of another machine.
 	Created time.Time `json:"c,omitzero"`
-	// Claim is the instance id of a boot report for a machine that has not been seen yet.
-	Claim uint64 `json:"cl,omitempty"`
 	// Status is the machine's as last seen (RUNNING, …).
 	Status string `json:"st,omitempty"`
 	// LeaseEnd is the termination timestamp that Compute Engine states, zero for a machine without one.

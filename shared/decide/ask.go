@@ -76,7 +76,7 @@ func (t *Turn) allocate(pool *cluster.NodePool, p *cluster.Pool, job int64, indi
 		n := t.s.Node(cluster.NodeID{Pool: pool.ID, Index: i})
 		t.move(n, cluster.Requested, "")
 		n.Allocation, n.InstanceID, n.Status, n.LeaseEnd, n.Created = name, 0, "", time.Time{}, time.Time{}
-		n.Booted, n.Claim, n.Suspect, n.Broken, n.Job = time.Time{}, 0, "", false, job
+		n.Booted, n.Suspect, n.Broken, n.Job = time.Time{}, "", false, job
 	}
 	p.Allocations = append(p.Allocations, a)
 	t.dropCondition("PoolWaiting/" + pool.ID)

@@ -139,20 +139,33 @@ func (t *Turn) machine(name string) (cluster.NodeID, *cluster.Node, *cluster.Res
 	return node, t.s.Node(node), nil
 }
 
-// booted takes in a machine's report of the end of its start-up. What a node claims counts for the machine of that
-// instance id alone: for one that has not been seen yet the claim waits until it is.
+// attributed reports whether what a node claims is about the machine that its record stands for. When that machine has not
+// been seen yet, the claim waits for this turn's look at the cloud: again is then called once more. Claims about any other
+// machine are history, or lies.
+func (t *Turn) attributed(n *cluster.Node, instance uint64, again func()) bool {
+	if n.InstanceID == 0 && (n.Phase == cluster.Requested || n.Phase == cluster.Provisioning) && !t.decided {
+		t.claims = append(t.claims, again)
+		return false
+	}
+	return n.InstanceID != 0 && n.InstanceID == instance && n.Phase.Machine()
+}
+
+// settleClaims takes in the claims that waited for the cloud to be looked at.
+func (t *Turn) settleClaims() {
+	t.decided = true
+	for _, again := range t.claims {
+		again()
+	}
+	t.claims = nil
+}
+
+// booted takes in a machine's report of the end of its start-up.
 func (t *Turn) booted(e *events.NodeBoot) {
 	id, n, controller := t.machine(e.Node)
 	switch {
 	case controller != nil:
 		t.controllerBooted(controller, e)
-	case n == nil || !n.Phase.Machine() && n.Phase != cluster.Requested:
-	case n.InstanceID == 0:
-		n.Look = t.now // look at the cloud now
-		if e.OK {
-			n.Claim, n.Booted = e.InstanceID, t.now
-		}
-	case n.InstanceID != e.InstanceID:
+	case n == nil || !t.attributed(n, e.InstanceID, func() { t.booted(e) }):
 	case e.OK && n.Booted.IsZero():
 		n.Booted, n.Look = t.now, t.now
 	case !e.OK && (n.Phase == cluster.Provisioning || n.Phase == cluster.Booting):
@@ -163,7 +176,7 @@ func (t *Turn) booted(e *events.NodeBoot) {
 // health takes in a node's health report. Healthy and warning reports are noted by the timeline alone.
 func (t *Turn) health(e *events.NodeHealth) {
 	id, n, _ := t.machine(e.Node)
-	if n == nil || n.InstanceID == 0 || n.InstanceID != e.InstanceID {
+	if n == nil || !t.attributed(n, e.InstanceID, func() { t.health(e) }) {
 		return
 	}
 	why := oneLine(e.Check+": "+e.Evidence, 300)
@@ -186,7 +199,7 @@ func (t *Turn) suspect(name string, instance uint64, why string) {
 			controller.Look = t.now
 			t.s.Seen = time.Time{} // list the instances now
 		}
-	case n != nil && n.InstanceID != 0 && n.InstanceID == instance && n.Phase != cluster.Deleting:
+	case n != nil && t.attributed(n, instance, func() {}) && n.Phase != cluster.Deleting: // an unseen machine is looked at anyway
 		if n.Suspect == "" {
 			n.Suspect = oneLine(why, 200)
 		}

@@ -166,8 +166,11 @@ func (t *Turn) observeManaged(p *cluster.Pool, a *cluster.Allocation, g cluster.
 		case !g.Found:
 			t.clear(n)
 		case m == nil && t.now.Sub(a.Since) > t.policy.Retry:
-			t.setPhase(a, cluster.Requesting) // what was asked for never came to be
-			return
+			// The group no longer counts on it: it came and went before we looked, or someone has deleted it.
+			t.say(kindNode, t.s.Name(id), "its machine was granted and is gone already")
+			n.Reason = "lost: its machine is gone"
+			t.tellNode(cluster.CommandLost, id, n)
+			t.clear(n)
 		case m != nil && m.Problem != nil && a.Method != cluster.ByRequest:
 			t.managedFailed(p, a, id, n, m.Problem)
 		}
@@ -256,10 +259,6 @@ func (t *Turn) seen(id cluster.NodeID, n *cluster.Node, inst *cluster.Instance) 
 	switch {
 	case n.InstanceID == 0:
 		n.InstanceID, n.Created = inst.ID, cluster.Moment(inst.Created)
-		if n.Claim != inst.ID {
-			n.Booted = time.Time{} // what claimed to have booted was another machine
-		}
-		n.Claim = 0
 	case n.InstanceID != inst.ID:
 		// Compute Engine, or a person, has made it anew under its name.
 		t.say(kindNode, t.s.Name(id), "it is another machine now: instance %d in place of %d", inst.ID, n.InstanceID)

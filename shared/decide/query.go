@@ -13,7 +13,7 @@ func (t *Turn) Query() cluster.Query {
 	}
 	q := cluster.Query{Owner: t.s.Owner(), Zones: t.zones()}
 	q.Sweep = !t.s.Swept.Add(t.policy.OrphanEvery).After(t.now)
-	q.Instances = !t.s.Seen.Add(t.policy.SweepEvery).After(t.now)
+	q.Instances = len(t.claims) > 0 || !t.s.Seen.Add(t.policy.SweepEvery).After(t.now)
 	if t.s.Phase == cluster.PhaseStopping && !t.s.Emptied.IsZero() {
 		q.Sweep, q.Instances = true, true
 	}

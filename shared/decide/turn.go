@@ -20,6 +20,8 @@ type Turn struct {
 	tell       teller
 	slurm      slurmView
 	places     map[string]int
+	claims     []func() // of machines that have not been seen yet
+	decided    bool
 }
 
 // Plan is what a turn decided.
@@ -44,6 +46,7 @@ func Begin(s *cluster.State, now time.Time, p Policy) *Turn {
 
 // Decide moves the records to where the facts put them and says what they need now.
 func (t *Turn) Decide() Plan {
+	t.settleClaims()
 	switch t.s.Phase {
 	case cluster.PhaseNone:
 		t.plan.Forget = true

@@ -6,6 +6,7 @@ import (
 
 	"github.com/convoke-hpc/convoke/events"
 	"github.com/convoke-hpc/convoke/shared/cluster"
+	"github.com/convoke-hpc/convoke/shared/sim/gcp"
 	"github.com/convoke-hpc/convoke/shared/sim/slurm"
 )
 
@@ -42,6 +43,22 @@ func nothingLeft(w *world) {
 		w.dump()
 		w.t.Fatalf("law 1: something is left over (the process died after %v)", w.fuse.where.Load())
 	}
+}
+
+// machine is a VM as the cloud has it.
+func (w *world) machine(name string) gcp.InstanceSummary {
+	w.t.Helper()
+	sum, err := w.cloud.Summarize()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, i := range sum.Instances {
+		if i.Name == name {
+			return i
+		}
+	}
+	w.t.Fatalf("there is no machine %s", name)
+	return gcp.InstanceSummary{}
 }
 
 // onlyTheFrame checks that between jobs the cloud holds controller and login node and nothing else.
@@ -93,7 +110,7 @@ func scenarioCancelWhileQueued(w *world) {
 func scenarioLeaseEndOfAStaticNode(w *world) {
 	comeUp(w, `"min_node_count": 0`, `"min_node_count": 1`)
 	w.until("the static node is ready", 15*time.Minute, w.nodePhase("a3u", 0, cluster.Ready))
-	first := w.state().Node(cluster.NodeID{Pool: "a3u"}).InstanceID
+	first := w.machine("flexvm-a3u-0").ID
 	if err := w.cloud.EndLease(zone, "flexvm-a3u-0"); err != nil {
 		w.t.Fatal(err)
 	}
@@ -109,7 +126,7 @@ func scenarioLeaseEndOfADynamicNode(w *world) {
 	comeUp(w)
 	id := w.submit(1, 0)
 	w.until("the job runs", 15*time.Minute, func(*cluster.State) bool { return w.job(id).State == slurm.Running })
-	first := w.state().Node(cluster.NodeID{Pool: "a3u"}).InstanceID
+	first := w.machine("flexvm-a3u-0").ID
 	if err := w.cloud.EndLease(zone, "flexvm-a3u-0"); err != nil {
 		w.t.Fatal(err)
 	}
@@ -143,12 +160,12 @@ func scenarioHealthReport(w *world) {
 	comeUp(w)
 	id := w.submit(1, 0)
 	w.until("the job runs", 15*time.Minute, func(*cluster.State) bool { return w.job(id).State == slurm.Running })
-	n := w.state().Node(cluster.NodeID{Pool: "a3u"})
-	w.send(events.TypeNodeHealth, "sick-1", &events.NodeHealth{Cluster: key, Node: "flexvm-a3u-0", InstanceID: n.InstanceID, Verdict: events.Broken,
+	sick := w.machine("flexvm-a3u-0").ID
+	w.send(events.TypeNodeHealth, "sick-1", &events.NodeHealth{Cluster: key, Node: "flexvm-a3u-0", InstanceID: sick, Verdict: events.Broken,
 		Check: "gpu.xid", Evidence: "Xid 79: GPU has fallen off the bus", Time: time.Now()})
 	w.until("the job runs again on another machine", 30*time.Minute, func(s *cluster.State) bool {
 		for _, m := range s.Nodes["a3u"] {
-			if m.Phase == cluster.Ready && m.InstanceID != n.InstanceID && w.job(id).State == slurm.Running && w.job(id).Restarts == 1 {
+			if m.Phase == cluster.Ready && m.InstanceID != sick && w.job(id).State == slurm.Running && w.job(id).Restarts == 1 {
 				return true
 			}
 		}
