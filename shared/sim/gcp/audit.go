@@ -42,7 +42,7 @@ type (
 	}
 	auditLogJSON struct {
 		Type               string         `json:"@type"`
-		Status             map[string]any `json:"status,omitempty"`
+		Status             map[string]any `json:"status,omitzero"`
 		AuthenticationInfo map[string]any `json:"authenticationInfo"`
 		RequestMetadata    map[string]any `json:"requestMetadata"`
 		ServiceName        string         `json:"serviceName"`

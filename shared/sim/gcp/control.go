@@ -34,7 +34,7 @@ func (s *Server) befall(zone, name string, running bool, do func(*instance)) err
 // instanceTerminationAction says.
 func (s *Server) Preempt(zone, name string) error {
 	return s.befall(zone, name, true, func(r *instance) {
-		s.systemEvent(r, "compute.instances.preempted", "Instance was preempted.", nil)
+		s.systemEvent(r, "compute.instances.preempted", "", nil)
 		r.State.Preempted = true
 		then := thenTerminated
 		if r.Wire.GetScheduling().GetInstanceTerminationAction() == actionDelete {

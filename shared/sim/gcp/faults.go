@@ -45,8 +45,8 @@ type Fault struct {
 	Omit []string `json:"omit,omitempty"`
 	// OmitEvery leaves every nth resource out of list answers.
 	OmitEvery int `json:"omitEvery,omitempty"`
-	// Unreachable are zones that lists over all zones cannot show. Such a
-	// list fails, or, with returnPartialSuccess, says what it lacks.
+	// Unreachable are zones that lists over all zones do not show. Such a
+	// list succeeds, and says in warnings what it lacks.
 	Unreachable []string `json:"unreachable,omitempty"`
 }
 

@@ -86,17 +86,19 @@ func TestInstanceIsChecked(t *testing.T) {
 			change func(*computepb.Instance)
 			names  string
 		}{
-			"name":             {func(i *computepb.Instance) { i.Name = new("Vm") }, "resource.name"},
-			"machine type":     {func(i *computepb.Instance) { i.MachineType = new("n9-huge-1") }, "resource.machineType"},
-			"network":          {func(i *computepb.Instance) { i.NetworkInterfaces[0].Network = new("global/networks/none") }, "resource.networkInterfaces[0].network"},
-			"subnetwork":       {func(i *computepb.Instance) { i.NetworkInterfaces[0].Subnetwork = new("none") }, "resource.networkInterfaces[0].subnetwork"},
-			"no disk":          {func(i *computepb.Instance) { i.Disks = nil }, "resource.disks"},
-			"tiny disk":        {func(i *computepb.Instance) { i.Disks[0].InitializeParams.DiskSizeGb = new(int64(1)) }, "diskSizeGb"},
-			"label":            {func(i *computepb.Instance) { i.Labels = map[string]string{"Key": "v"} }, "resource.labels"},
-			"label value":      {func(i *computepb.Instance) { i.Labels = map[string]string{"k": "A B"} }, "resource.labels[k]"},
-			"metadata twice":   {func(i *computepb.Instance) { i.Metadata.Items = append(i.Metadata.Items, i.Metadata.Items[0]) }, "resource.metadata.items[1].key"},
-			"model":            {func(i *computepb.Instance) { i.Scheduling = &computepb.Scheduling{ProvisioningModel: new("CHEAP")} }, "provisioningModel"},
-			"flex without end": {func(i *computepb.Instance) { i.Scheduling = &computepb.Scheduling{ProvisioningModel: new("FLEX_START")} }, "maxRunDuration"},
+			"name":           {func(i *computepb.Instance) { i.Name = new("Vm") }, "resource.name"},
+			"machine type":   {func(i *computepb.Instance) { i.MachineType = new("n9-huge-1") }, "resource.machineType"},
+			"network":        {func(i *computepb.Instance) { i.NetworkInterfaces[0].Network = new("global/networks/none") }, "resource.networkInterfaces[0].network"},
+			"subnetwork":     {func(i *computepb.Instance) { i.NetworkInterfaces[0].Subnetwork = new("none") }, "resource.networkInterfaces[0].subnetwork"},
+			"no disk":        {func(i *computepb.Instance) { i.Disks = nil }, "resource.disks"},
+			"tiny disk":      {func(i *computepb.Instance) { i.Disks[0].InitializeParams.DiskSizeGb = new(int64(1)) }, "diskSizeGb"},
+			"label":          {func(i *computepb.Instance) { i.Labels = map[string]string{"Key": "v"} }, "resource.labels"},
+			"label value":    {func(i *computepb.Instance) { i.Labels = map[string]string{"k": "A B"} }, "resource.labels[k]"},
+			"metadata twice": {func(i *computepb.Instance) { i.Metadata.Items = append(i.Metadata.Items, i.Metadata.Items[0]) }, "resource.metadata.items[1].key"},
+			"model":          {func(i *computepb.Instance) { i.Scheduling = &computepb.Scheduling{ProvisioningModel: new("CHEAP")} }, "provisioningModel"},
+			"flex without end": {func(i *computepb.Instance) {
+				i.Scheduling = &computepb.Scheduling{ProvisioningModel: new("FLEX_START")}
+			}, "maxRunDuration"},
 			"short run": {func(i *computepb.Instance) {
 				i.Scheduling = &computepb.Scheduling{MaxRunDuration: &computepb.Duration{Seconds: new(int64(29))}}
 			}, "maxRunDuration"},
@@ -155,9 +157,9 @@ func TestInstanceFingerprints(t *testing.T) {
 		w.done(w.insert("vm", nil))
 		i, err := w.instance("vm")
 		w.ok("getting", err)
-		labels := func(print string) error {
+		labels := func(fingerprint string) error {
 			op, err := w.instances.SetLabels(w.ctx, &computepb.SetLabelsInstanceRequest{Project: project, Zone: zone, Instance: "vm", InstancesSetLabelsRequestResource: &computepb.InstancesSetLabelsRequest{
-				LabelFingerprint: new(print), Labels: map[string]string{"a": "b"},
+				LabelFingerprint: new(fingerprint), Labels: map[string]string{"a": "b"},
 			}})
 			if err != nil {
 				return err
@@ -168,9 +170,9 @@ func TestInstanceFingerprints(t *testing.T) {
 		w.ok("setting labels", labels(i.GetLabelFingerprint()))
 		w.refused(labels(i.GetLabelFingerprint()), 412, "conditionNotMet")
 
-		metadata := func(print string) error {
+		metadata := func(fingerprint string) error {
 			op, err := w.instances.SetMetadata(w.ctx, &computepb.SetMetadataInstanceRequest{Project: project, Zone: zone, Instance: "vm", MetadataResource: &computepb.Metadata{
-				Fingerprint: new(print), Items: []*computepb.Items{{Key: new("note"), Value: new("hello")}},
+				Fingerprint: new(fingerprint), Items: []*computepb.Items{{Key: new("note"), Value: new("hello")}},
 			}})
 			if err != nil {
 				return err
@@ -286,7 +288,7 @@ func TestReportHostAsFaulty(t *testing.T) {
 		}
 		w.done(w.insert("bound", bound("RESERVATION_BOUND")))
 		w.done(w.insert("plain", bound("STANDARD")))
-		report := func(name, schedule string) (*computepb.Operation, error) {
+		report := func(name, schedule string) error {
 			op, err := w.instances.ReportHostAsFaulty(w.ctx, &computepb.ReportHostAsFaultyInstanceRequest{
 				Project: project, Zone: zone, Instance: name,
 				InstancesReportHostAsFaultyRequestResource: &computepb.InstancesReportHostAsFaultyRequest{
@@ -295,19 +297,15 @@ func TestReportHostAsFaulty(t *testing.T) {
 				},
 			})
 			if err != nil {
-				return nil, err
+				return err
 			}
-			err = op.Wait(w.ctx)
-			return op.Proto(), err
+			return op.Wait(w.ctx)
 		}
-		_, err := report("plain", "IMMEDIATE")
-		w.refused(err, 400, "invalid")
-		_, err = report("bound", "FUTURE")
-		w.refused(err, 400, "invalid")
+		w.refused(report("plain", "IMMEDIATE"), 400, "invalid")
+		w.refused(report("bound", "FUTURE"), 400, "invalid")
 		before, err := w.instance("bound")
 		w.ok("getting", err)
-		_, err = report("bound", "IMMEDIATE")
-		w.ok("reporting", err)
+		w.ok("reporting", report("bound", "IMMEDIATE"))
 		w.wantStatus("bound", "REPAIRING")
 		w.pass(4 * 24 * time.Hour)
 		w.wantStatus("bound", "RUNNING")
@@ -325,8 +323,7 @@ func TestReportHostAsFaulty(t *testing.T) {
 				t.Errorf("deleting: %v", err)
 			}
 		})
-		_, err = report("doomed", "IMMEDIATE")
-		w.refused(err, 400, "")
+		w.refused(report("doomed", "IMMEDIATE"), 400, "")
 	})
 }
 

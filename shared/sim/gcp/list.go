@@ -178,13 +178,9 @@ func appendNext(b *bytes.Buffer, token string) {
 
 // aggregated answers a list request over all zones: each zone with what is in
 // it, or the warning that it has nothing on this page. A zone that a fault
-// makes unreachable is named as such, if the request wants partial success,
-// and otherwise fails it.
+// makes unreachable is named as such.
 func (s *Server) aggregated(c *call, kind, field string, rows []row) (wire, error) {
 	lost := s.faults.unreachable(c.route.name)
-	if len(lost) > 0 && c.query.Get("returnPartialSuccess") != "true" {
-		return nil, &apiError{status: 503, reason: "backendError", message: "The zones " + strings.Join(lost, ", ") + " cannot be reached."}
-	}
 	rows = slices.DeleteFunc(rows, func(r row) bool { return slices.Contains(lost, zoneOf(r.key)) })
 	rows, next, err := s.page(c, rows)
 	if err != nil {

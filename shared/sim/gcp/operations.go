@@ -216,7 +216,7 @@ func (s *Server) waitForOperation(c *call, answer wire) (wire, error) {
 		case <-done:
 		case <-expired:
 		case <-c.r.Context().Done():
-			return nil, c.r.Context().Err()
+			return nil, http.ErrAbortHandler // there is nobody to answer
 		}
 	}
 	err = s.locked(func() {

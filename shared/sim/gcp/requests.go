@@ -22,6 +22,7 @@ type requestState struct {
 	Queued  bool     // waits for capacity
 	Ticket  uint64   // its place in the queue
 	Granted bool     // its VMs are being created
+	Arrived int      // of its VMs have got their resources
 }
 
 type request = record[*computepb.InstanceGroupManagerResizeRequest, requestState]
@@ -263,11 +264,10 @@ func (s *Server) requestProgress(i *instance) {
 	if r == nil || !r.State.Granted || !r.active() {
 		return
 	}
-	for _, name := range r.State.Names {
-		other := s.instances.get("zones/" + zoneOf(r.Key) + "/instances/" + name)
-		if other == nil || other.Wire.GetStatus() == statusProvisioning {
-			return
-		}
+	r.State.Arrived++
+	s.requests.changed(r)
+	if r.State.Arrived < len(r.State.Names) {
+		return
 	}
 	r.Wire.Status = &computepb.InstanceGroupManagerResizeRequestStatus{}
 	s.endRequest(r, requestSucceeded)

@@ -15,15 +15,15 @@ import (
 // hour.
 func TestResizeRequestLife(t *testing.T) {
 	inVirtualTime(t, gcp.Options{Seed: 1}, func(w *world) {
-		w.flexGroup("mig")
+		w.flexGroup()
 		start := time.Now()
 		op, err := w.request("mig", "r1", "node-0", "node-1")
 		w.ok("asking", err)
 		if op.Done() {
 			t.Error("the operation is done at once")
 		}
-		w.wantState("mig", "r1", "CREATING")
-		if size := w.group("mig").GetTargetSize(); size != 2 {
+		w.wantState("r1", "CREATING")
+		if size := w.group().GetTargetSize(); size != 2 {
 			t.Errorf("the target size is %d while the request is being created, want 2", size)
 		}
 		w.at(start, 4*time.Second)
@@ -31,18 +31,18 @@ func TestResizeRequestLife(t *testing.T) {
 		if !op.Done() {
 			t.Error("the operation is not done, although the request is recorded")
 		}
-		w.wantState("mig", "r1", "CREATING")
+		w.wantState("r1", "CREATING")
 		w.at(start, 6*time.Second)
-		w.wantState("mig", "r1", "ACCEPTED")
-		w.wantMembers("mig", "node-0 CREATING PENDING", "node-1 CREATING PENDING")
+		w.wantState("r1", "ACCEPTED")
+		w.wantMembers("node-0 CREATING PENDING", "node-1 CREATING PENDING")
 
 		w.at(start, 26*time.Second)
-		w.wantMembers("mig", "node-0 CREATING PROVISIONING", "node-1 CREATING PROVISIONING")
+		w.wantMembers("node-0 CREATING PROVISIONING", "node-1 CREATING PROVISIONING")
 		w.at(start, 36*time.Second)
-		w.wantState("mig", "r1", "SUCCEEDED")
+		w.wantState("r1", "SUCCEEDED")
 		w.wantStatus("node-0", "STAGING")
 		w.at(start, 51*time.Second)
-		w.wantMembers("mig", "node-0 NONE RUNNING", "node-1 NONE RUNNING")
+		w.wantMembers("node-0 NONE RUNNING", "node-1 NONE RUNNING")
 
 		i, err := w.instance("node-0")
 		w.ok("getting the VM", err)
@@ -60,8 +60,8 @@ func TestResizeRequestLife(t *testing.T) {
 
 		w.pass(time.Hour + 2*time.Minute)
 		w.wantStatus("node-0", "gone")
-		w.wantMembers("mig")
-		if size := w.group("mig").GetTargetSize(); size != 0 {
+		w.wantMembers()
+		if size := w.group().GetTargetSize(); size != 0 {
 			t.Errorf("the target size is %d after the end, want 0", size)
 		}
 		want := []string{
@@ -83,18 +83,18 @@ func TestResizeRequestLife(t *testing.T) {
 // they are there.
 func TestResizeRequestWaitsForCapacity(t *testing.T) {
 	inVirtualTime(t, gcp.Options{Capacity: map[string]int{zone + "/" + h200: 1}}, func(w *world) {
-		w.flexGroup("mig")
+		w.flexGroup()
 		w.done(w.request("mig", "r1", "node-0", "node-1"))
 		w.pass(3 * 24 * time.Hour)
-		w.wantState("mig", "r1", "ACCEPTED")
-		last := w.requestState("mig", "r1").GetStatus().GetLastAttempt().GetError().GetErrors()
+		w.wantState("r1", "ACCEPTED")
+		last := w.requestState("r1").GetStatus().GetLastAttempt().GetError().GetErrors()
 		if len(last) != 1 || last[0].GetCode() != "ZONE_RESOURCE_POOL_EXHAUSTED" {
 			t.Errorf("the last attempt says %v, want a stockout", last)
 		}
 		w.ok("setting capacity", w.cloud.SetCapacity(zone, h200, 2))
 		w.pass(time.Minute)
-		w.wantState("mig", "r1", "SUCCEEDED")
-		if status := w.requestState("mig", "r1").GetStatus(); status.GetLastAttempt() != nil {
+		w.wantState("r1", "SUCCEEDED")
+		if status := w.requestState("r1").GetStatus(); status.GetLastAttempt() != nil {
 			t.Errorf("the last attempt's error is still there: %v", status)
 		}
 	})
@@ -102,17 +102,17 @@ func TestResizeRequestWaitsForCapacity(t *testing.T) {
 
 func TestResizeRequestWaitsForQuota(t *testing.T) {
 	inVirtualTime(t, gcp.Options{Quotas: map[string]int{"PREEMPTIBLE_NVIDIA_H200_GPUS": 8}}, func(w *world) {
-		w.flexGroup("mig")
+		w.flexGroup()
 		w.done(w.request("mig", "r1", "node-0"))
 		w.done(w.request("mig", "r2", "node-1"))
 		w.pass(time.Minute)
-		w.wantState("mig", "r1", "SUCCEEDED")
-		w.wantState("mig", "r2", "ACCEPTED")
-		if code := w.requestState("mig", "r2").GetStatus().GetLastAttempt().GetError().GetErrors()[0].GetCode(); code != "QUOTA_EXCEEDED" {
+		w.wantState("r1", "SUCCEEDED")
+		w.wantState("r2", "ACCEPTED")
+		if code := w.requestState("r2").GetStatus().GetLastAttempt().GetError().GetErrors()[0].GetCode(); code != "QUOTA_EXCEEDED" {
 			t.Errorf("the last attempt failed with %s, want QUOTA_EXCEEDED", code)
 		}
 		w.pass(2 * time.Hour) // r1's hour is over
-		w.wantState("mig", "r2", "SUCCEEDED")
+		w.wantState("r2", "SUCCEEDED")
 	})
 }
 
@@ -120,23 +120,23 @@ func TestResizeRequestWaitsForQuota(t *testing.T) {
 // younger one fits.
 func TestResizeRequestsQueue(t *testing.T) {
 	inVirtualTime(t, gcp.Options{Capacity: map[string]int{zone + "/" + h200: 0}}, func(w *world) {
-		w.flexGroup("mig")
+		w.flexGroup()
 		w.done(w.request("mig", "big", "big-0", "big-1"))
 		w.done(w.request("mig", "small", "small-0"))
 		w.pass(time.Hour)
 		w.ok("setting capacity", w.cloud.SetCapacity(zone, h200, 1))
 		w.pass(time.Minute)
-		w.wantState("mig", "big", "ACCEPTED")
-		w.wantState("mig", "small", "SUCCEEDED")
+		w.wantState("big", "ACCEPTED")
+		w.wantState("small", "SUCCEEDED")
 		w.ok("setting capacity", w.cloud.SetCapacity(zone, h200, 3))
 		w.pass(time.Minute)
-		w.wantState("mig", "big", "SUCCEEDED")
+		w.wantState("big", "SUCCEEDED")
 	})
 }
 
 func TestResizeRequestCancel(t *testing.T) {
 	inVirtualTime(t, gcp.Options{Capacity: map[string]int{zone + "/" + h200: 0}}, func(w *world) {
-		w.flexGroup("mig")
+		w.flexGroup()
 		cancel := func(name string) error {
 			op, err := w.requests.Cancel(w.ctx, &computepb.CancelInstanceGroupManagerResizeRequestRequest{Project: project, Zone: zone, InstanceGroupManager: "mig", ResizeRequest: name})
 			if err != nil {
@@ -159,9 +159,9 @@ func TestResizeRequestCancel(t *testing.T) {
 		w.refused(err, 400, "invalid")
 
 		w.ok("cancelling", cancel("r1"))
-		w.wantState("mig", "r1", "CANCELLED")
-		w.wantMembers("mig")
-		if size := w.group("mig").GetTargetSize(); size != 0 {
+		w.wantState("r1", "CANCELLED")
+		w.wantMembers()
+		if size := w.group().GetTargetSize(); size != 0 {
 			t.Errorf("the target size is %d after the cancellation, want 0", size)
 		}
 		_, err = w.request("mig", "r1", "node-0")
@@ -174,7 +174,7 @@ func TestResizeRequestCancel(t *testing.T) {
 // A cancellation that comes too late ends with an error, and the VM is there.
 func TestResizeRequestCancelTooLate(t *testing.T) {
 	inVirtualTime(t, gcp.Options{Capacity: map[string]int{zone + "/" + h200: 0}}, func(w *world) {
-		w.flexGroup("mig")
+		w.flexGroup()
 		w.done(w.request("mig", "r1", "node-0"))
 		w.pass(time.Minute)
 		op, err := w.requests.Cancel(w.ctx, &computepb.CancelInstanceGroupManagerResizeRequestRequest{Project: project, Zone: zone, InstanceGroupManager: "mig", ResizeRequest: "r1"})
@@ -182,22 +182,22 @@ func TestResizeRequestCancelTooLate(t *testing.T) {
 		w.ok("setting capacity", w.cloud.SetCapacity(zone, h200, 1))
 		w.refused(op.Wait(w.ctx), 400, "")
 		w.pass(time.Minute)
-		w.wantState("mig", "r1", "SUCCEEDED")
+		w.wantState("r1", "SUCCEEDED")
 		w.wantStatus("node-0", "RUNNING")
 	})
 }
 
 func TestResizeRequestFails(t *testing.T) {
 	inVirtualTime(t, gcp.Options{}, func(w *world) {
-		w.flexGroup("mig")
+		w.flexGroup()
 		w.ok("planning", w.cloud.FailNextRequests(1, "INTERNAL_ERROR", "no luck"))
 		w.done(w.request("mig", "r1", "node-0"))
 		w.pass(10 * time.Second)
-		w.wantState("mig", "r1", "FAILED")
-		if e := w.requestState("mig", "r1").GetStatus().GetError().GetErrors()[0]; e.GetCode() != "INTERNAL_ERROR" || e.GetMessage() != "no luck" {
+		w.wantState("r1", "FAILED")
+		if e := w.requestState("r1").GetStatus().GetError().GetErrors()[0]; e.GetCode() != "INTERNAL_ERROR" || e.GetMessage() != "no luck" {
 			t.Errorf("the request failed with %v", e)
 		}
-		w.wantMembers("mig")
+		w.wantMembers()
 
 		// During provisioning: what there is already is rolled back.
 		start := time.Now()
@@ -205,19 +205,19 @@ func TestResizeRequestFails(t *testing.T) {
 		w.at(start, 27*time.Second)
 		w.wantStatus("node-0", "PROVISIONING")
 		w.ok("failing", w.cloud.FailRequest(zone, "mig", "r2", "INTERNAL_ERROR", "no luck"))
-		if size := w.group("mig").GetTargetSize(); size != 0 {
+		if size := w.group().GetTargetSize(); size != 0 {
 			t.Errorf("the target size is %d after the failure, want 0", size)
 		}
 		w.pass(time.Minute)
 		w.wantStatus("node-0", "gone")
-		w.wantMembers("mig")
+		w.wantMembers()
 
 		// A name that somebody else has.
 		w.done(w.insert("node-3", nil))
 		w.done(w.request("mig", "r3", "node-2", "node-3"))
 		w.pass(time.Minute)
-		w.wantState("mig", "r3", "FAILED")
-		if code := w.requestState("mig", "r3").GetStatus().GetError().GetErrors()[0].GetCode(); code != "RESOURCE_ALREADY_EXISTS" {
+		w.wantState("r3", "FAILED")
+		if code := w.requestState("r3").GetStatus().GetError().GetErrors()[0].GetCode(); code != "RESOURCE_ALREADY_EXISTS" {
 			t.Errorf("the request failed with %s, want RESOURCE_ALREADY_EXISTS", code)
 		}
 		w.pass(time.Minute)
@@ -229,9 +229,9 @@ func TestResizeRequestFails(t *testing.T) {
 		w.done(w.request("mig", "r4", "node-4", "node-5"))
 		w.at(start, 27*time.Second)
 		w.ok("losing", w.cloud.Vanish(zone, "node-4"))
-		w.wantState("mig", "r4", "FAILED")
+		w.wantState("r4", "FAILED")
 		w.pass(time.Minute)
-		w.wantMembers("mig")
+		w.wantMembers()
 	})
 }
 
@@ -245,7 +245,7 @@ func TestResizeRequestIsChecked(t *testing.T) {
 				t.Errorf("the refusal does not name %s: %s", part, message)
 			}
 		}
-		w.flexGroup("mig")
+		w.flexGroup()
 		ask := func(r *computepb.InstanceGroupManagerResizeRequest) error {
 			if r.Name == nil {
 				r.Name = new("r1")
@@ -270,7 +270,7 @@ func TestResizeRequestIsChecked(t *testing.T) {
 				w.refused(err, 400, "")
 			}
 		}
-		if size := w.group("mig").GetTargetSize(); size != 0 {
+		if size := w.group().GetTargetSize(); size != 0 {
 			t.Errorf("refusals have raised the target size to %d", size)
 		}
 		w.ok("asking", ask(&computepb.InstanceGroupManagerResizeRequest{ResizeBy: new(int32(2))}))
@@ -285,7 +285,7 @@ func TestResizeRequestIsChecked(t *testing.T) {
 // A group that is being deleted waits for its active request.
 func TestGroupDeletionWaitsForRequest(t *testing.T) {
 	inVirtualTime(t, gcp.Options{Capacity: map[string]int{zone + "/" + h200: 0}}, func(w *world) {
-		w.flexGroup("mig")
+		w.flexGroup()
 		w.done(w.request("mig", "r1", "node-0"))
 		w.pass(time.Minute)
 		op, err := w.groups.Delete(w.ctx, &computepb.DeleteInstanceGroupManagerRequest{Project: project, Zone: zone, InstanceGroupManager: "mig"})
@@ -304,7 +304,7 @@ func TestGroupDeletionWaitsForRequest(t *testing.T) {
 		w.wantStatus("node-0", "gone")
 	})
 	inVirtualTime(t, gcp.Options{Behavior: gcp.Behavior{RefuseDeleteOfBusyGroup: true}}, func(w *world) {
-		w.flexGroup("mig")
+		w.flexGroup()
 		w.done(w.request("mig", "r1", "node-0"))
 		_, err := w.groups.Delete(w.ctx, &computepb.DeleteInstanceGroupManagerRequest{Project: project, Zone: zone, InstanceGroupManager: "mig"})
 		w.refused(err, 400, "resourceInUseByAnotherResource")
@@ -313,13 +313,13 @@ func TestGroupDeletionWaitsForRequest(t *testing.T) {
 
 func TestThousandVMsInOneRequest(t *testing.T) {
 	inVirtualTime(t, gcp.Options{}, func(w *world) {
-		w.flexGroup("mig")
+		w.flexGroup()
 		w.done(w.requests.Insert(w.ctx, &computepb.InsertInstanceGroupManagerResizeRequestRequest{
 			Project: project, Zone: zone, InstanceGroupManager: "mig",
 			InstanceGroupManagerResizeRequestResource: &computepb.InstanceGroupManagerResizeRequest{Name: new("r1"), ResizeBy: new(int32(1000))},
 		}))
 		w.pass(2 * time.Minute)
-		w.wantState("mig", "r1", "SUCCEEDED")
+		w.wantState("r1", "SUCCEEDED")
 		ids := map[uint64]bool{}
 		for _, i := range all(w, w.instances.List(w.ctx, &computepb.ListInstancesRequest{Project: project, Zone: zone}).Next) {
 			ids[i.GetId()] = true
@@ -339,16 +339,16 @@ func TestLeaseEndBehaviors(t *testing.T) {
 	} {
 		t.Run("event "+string(event), func(t *testing.T) {
 			inVirtualTime(t, gcp.Options{Behavior: gcp.Behavior{LeaseEndEvent: event, KeepTargetSizeAtLeaseEnd: true}}, func(w *world) {
-				w.flexGroup("mig")
+				w.flexGroup()
 				w.done(w.request("mig", "r1", "node-0"))
 				w.pass(time.Minute)
 				w.ok("ending", w.cloud.EndLease(zone, "node-0"))
 				w.pass(time.Minute)
-				w.wantMembers("mig")
+				w.wantMembers()
 				if got := w.methods("node-0")[2:]; !slices.Equal(got, want) {
 					t.Errorf("the audit log says %q, want %q", got, want)
 				}
-				if size := w.group("mig").GetTargetSize(); size != 1 {
+				if size := w.group().GetTargetSize(); size != 1 {
 					t.Errorf("the target size is %d, want it kept at 1", size)
 				}
 			})

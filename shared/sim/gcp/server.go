@@ -147,8 +147,9 @@ func (s *Server) begin() error {
 	}
 	now := s.opts.Clock.Now()
 	s.ahead = max(0, s.settings.Now.Sub(now))
-	s.now = now.Add(s.ahead)
+	s.now = s.settings.Now // what became due since is about to happen, at its time
 	if s.settings.Now.IsZero() {
+		s.now = now
 		s.settings.Capacity = copyOf(s.opts.Capacity)
 		s.settings.Quotas = copyOf(s.opts.Quotas)
 		s.settings.dirty = true
@@ -158,6 +159,12 @@ func (s *Server) begin() error {
 		s.settings.Quotas[activeRequests] = 100
 	}
 	s.reindex()
+	s.advance()
+	for r := range s.instances.under("") {
+		if r.Wire.GetStatus() == statusRunning && !r.State.Announced {
+			s.announce(r, true)
+		}
+	}
 	return s.settle()
 }
 
@@ -174,9 +181,7 @@ func (s *Server) reindex() {
 			s.count(r, 1)
 		}
 		s.holdAddresses(r)
-		if r.Wire.GetStatus() == statusRunning {
-			s.announce(r, true)
-		}
+		r.State.Announced = false // to the machines of this process
 	}
 }
 

@@ -288,13 +288,16 @@ func (w *world) template(name string, p *computepb.InstanceProperties) {
 	}))
 }
 
-// flexGroup is an empty group as resize requests want it.
-func (w *world) flexGroup(name string) {
+// mig is the group that most tests are about.
+const mig = "mig"
+
+// flexGroup makes it an empty group as resize requests want it.
+func (w *world) flexGroup() {
 	w.t.Helper()
-	w.template(name, flexProperties())
+	w.template(mig, flexProperties())
 	w.done(w.groups.Insert(w.ctx, &computepb.InsertInstanceGroupManagerRequest{
 		Project: project, Zone: zone, InstanceGroupManagerResource: &computepb.InstanceGroupManager{
-			Name: new(name), InstanceTemplate: new("global/instanceTemplates/" + name), TargetSize: new(int32(0)),
+			Name: new(mig), InstanceTemplate: new("global/instanceTemplates/" + mig), TargetSize: new(int32(0)),
 			InstanceLifecyclePolicy: &computepb.InstanceGroupManagerInstanceLifecyclePolicy{DefaultActionOnFailure: new("DO_NOTHING")},
 		},
 	}))
@@ -311,10 +314,10 @@ func (w *world) plainGroup(name string, size int32) {
 	}))
 }
 
-func (w *world) group(name string) *computepb.InstanceGroupManager {
+func (w *world) group() *computepb.InstanceGroupManager {
 	w.t.Helper()
-	g, err := w.groups.Get(w.ctx, &computepb.GetInstanceGroupManagerRequest{Project: project, Zone: zone, InstanceGroupManager: name})
-	w.ok("getting group "+name, err)
+	g, err := w.groups.Get(w.ctx, &computepb.GetInstanceGroupManagerRequest{Project: project, Zone: zone, InstanceGroupManager: mig})
+	w.ok("getting the group", err)
 	return g
 }
 
@@ -329,25 +332,25 @@ func (w *world) request(group, name string, instances ...string) (*compute.Opera
 	})
 }
 
-func (w *world) requestState(group, name string) *computepb.InstanceGroupManagerResizeRequest {
+func (w *world) requestState(name string) *computepb.InstanceGroupManagerResizeRequest {
 	w.t.Helper()
-	r, err := w.requests.Get(w.ctx, &computepb.GetInstanceGroupManagerResizeRequestRequest{Project: project, Zone: zone, InstanceGroupManager: group, ResizeRequest: name})
+	r, err := w.requests.Get(w.ctx, &computepb.GetInstanceGroupManagerResizeRequestRequest{Project: project, Zone: zone, InstanceGroupManager: mig, ResizeRequest: name})
 	w.ok("getting resize request "+name, err)
 	return r
 }
 
-func (w *world) wantState(group, name, state string) {
+func (w *world) wantState(name, state string) {
 	w.t.Helper()
-	if got := w.requestState(group, name).GetState(); got != state {
+	if got := w.requestState(name).GetState(); got != state {
 		w.t.Fatalf("resize request %s is %s, want %s", name, got, state)
 	}
 }
 
-func (w *world) members(group string) []string {
+func (w *world) members() []string {
 	w.t.Helper()
 	var out []string
 	for _, m := range all(w, w.groups.ListManagedInstances(w.ctx, &computepb.ListManagedInstancesInstanceGroupManagersRequest{
-		Project: project, Zone: zone, InstanceGroupManager: group,
+		Project: project, Zone: zone, InstanceGroupManager: mig,
 	}).Next) {
 		line := fmt.Sprintf("%s %s %s", m.GetName(), m.GetCurrentAction(), m.GetInstanceStatus())
 		for _, e := range m.GetLastAttempt().GetErrors().GetErrors() {
@@ -358,10 +361,10 @@ func (w *world) members(group string) []string {
 	return out
 }
 
-func (w *world) wantMembers(group string, want ...string) {
+func (w *world) wantMembers(want ...string) {
 	w.t.Helper()
-	if got := w.members(group); !slices.Equal(got, want) {
-		w.t.Fatalf("members of %s are %q, want %q", group, got, want)
+	if got := w.members(); !slices.Equal(got, want) {
+		w.t.Fatalf("the members are %q, want %q", got, want)
 	}
 }
 
