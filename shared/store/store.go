@@ -146,7 +146,7 @@ type Store interface {
 	// Inbox reads up to limit events, and never more than MaxInbox or much more than MaxInboxBytes, oldest first by
 	// Received, then id. There may be more after them.
 	Inbox(ctx context.Context, key cluster.Key, limit int) ([]Event, error)
-	// Commit writes the change as one: all of it, or, with ErrFenced or ErrTooLarge, nothing. It recognises its own
+	// Commit writes the change as one: all of it, or, with ErrFenced or ErrTooLarge, nothing. It recognizes its own
 	// earlier success when the answer to it was lost. After any other error nothing is known, and the lease must not
 	// be used again.
 	Commit(ctx context.Context, lease *Lease, change Change) error

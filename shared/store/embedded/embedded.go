@@ -19,6 +19,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/convoke-hpc/convoke/shared/cluster"
 	"github.com/convoke-hpc/convoke/shared/store"
@@ -76,7 +77,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	}
 	path := filepath.Join(dir, fileName)
 	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: opts.LockTimeout, NoSync: opts.NoSync, FreelistType: bolt.FreelistMapType})
-	if errors.Is(err, bolt.ErrTimeout) {
+	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, fmt.Errorf("opening the store, %s is locked: another process has it open; stop that process, or choose another data folder", path)
 	}
 	if err != nil {

@@ -192,9 +192,10 @@ func checkSaid(t *testing.T, dir string, said []string) {
 	}
 }
 
-func TestContract(t *testing.T) {
-	storetest.Run(t, func(t testing.TB, line *storetest.Line) store.Store {
-		s, err := embedded.Open(t.TempDir(), embedded.Options{Fault: func(at embedded.Stage) error {
+// overLine opens a store whose writes go over a line.
+func overLine(sync bool) storetest.Open {
+	return func(t testing.TB, line *storetest.Line) store.Store {
+		s, err := embedded.Open(t.TempDir(), embedded.Options{NoSync: !sync, Fault: func(at embedded.Stage) error {
 			if at == embedded.BeforeWrite {
 				return line.Before()
 			}
@@ -209,5 +210,9 @@ func TestContract(t *testing.T) {
 			}
 		})
 		return s
-	})
+	}
 }
+
+func TestContract(t *testing.T) { storetest.Run(t, overLine(false)) }
+
+func BenchmarkStore(b *testing.B) { storetest.Bench(b, overLine(true)) }

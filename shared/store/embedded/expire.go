@@ -61,25 +61,23 @@ func forget(tx *bolt.Tx, bucket string, key []byte, now time.Time) error {
 			return err
 		}
 		return dropHead(tx, &h)
-	case bucketTimeline:
-		e, found, err := get[kept[cluster.Entry]](tx, bucket, key)
-		if err != nil || !found || !past(e.Expire, now) {
-			return err
-		}
 	case bucketOperations:
-		o, found, err := get[kept[cluster.Operation]](tx, bucket, key)
-		if err != nil || !found || !past(o.Expire, now) {
-			return err
-		}
-		if err := tx.Bucket([]byte(bucketOpsByTime)).Delete(timed(o.Value.Created, string(key))); err != nil {
-			return err
-		}
+		return forgetKept(tx, bucket, key, now, bucketOpsByTime, func(o cluster.Operation) time.Time { return o.Created })
 	case bucketQuarantine:
-		q, found, err := get[kept[store.Quarantined]](tx, bucket, key)
-		if err != nil || !found || !past(q.Expire, now) {
-			return err
-		}
-		if err := tx.Bucket([]byte(bucketQuarByTime)).Delete(timed(q.Value.Received, string(key))); err != nil {
+		return forgetKept(tx, bucket, key, now, bucketQuarByTime, func(q store.Quarantined) time.Time { return q.Received })
+	default:
+		return forgetKept[cluster.Entry](tx, bucket, key, now, "", nil)
+	}
+}
+
+// forgetKept removes one thing and its key in the list by time, if there is such a list.
+func forgetKept[T any](tx *bolt.Tx, bucket string, key []byte, now time.Time, byTime string, at func(T) time.Time) error {
+	k, found, err := get[kept[T]](tx, bucket, key)
+	if err != nil || !found || !past(k.Expire, now) {
+		return err
+	}
+	if byTime != "" {
+		if err := tx.Bucket([]byte(byTime)).Delete(timed(at(k.Value), string(key))); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -21,7 +22,7 @@ func (s *Store) Post(ctx context.Context, key cluster.Key, events ...store.Event
 	for i := range events {
 		err := events[i].Validate()
 		if err == nil {
-			raw[i], err = json.Marshal(events[i])
+			raw[i], err = encodeEvent(events[i])
 		}
 		if err != nil {
 			return fmt.Errorf("posting, %w", err)
@@ -60,8 +61,8 @@ func (s *Store) Inbox(ctx context.Context, key cluster.Key, limit int) ([]store.
 			if len(events) == store.InboxSize(limit) || size > store.MaxInboxBytes {
 				break
 			}
-			var e store.Event
-			if err := json.Unmarshal(raw, &e); err != nil {
+			e, err := decodeEvent(raw)
+			if err != nil {
 				return fmt.Errorf("event %q, %w", k[len(prefix)+stampSize:], err)
 			}
 			size += len(e.Data)
@@ -96,4 +97,25 @@ func dropEvents(tx *bolt.Tx, key cluster.Key, ids []string) error {
 		}
 	}
 	return nil
+}
+
+// encodeEvent is an event as it is kept: a line of JSON without the data, and then the data as they are.
+func encodeEvent(e store.Event) ([]byte, error) {
+	data := e.Data
+	e.Data = nil
+	line, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(line, []byte{'\n'}, data), nil
+}
+
+func decodeEvent(raw []byte) (store.Event, error) {
+	var e store.Event
+	line, data, _ := bytes.Cut(raw, []byte{'\n'})
+	if err := json.Unmarshal(line, &e); err != nil {
+		return e, err
+	}
+	e.Data = bytes.Clone(data)
+	return e, nil
 }

@@ -46,7 +46,7 @@ func (s *Store) Lease(ctx context.Context, key cluster.Key, holder string, now, 
 		}
 		if h == nil || h.Trail.Last().Commit != commit {
 			if refusal = refuse(h, holder, now, create); refusal != nil {
-				return nil
+				return nil //nolint:nilerr // a refusal is the caller's answer and no failure of the database
 			}
 			if h == nil {
 				h = &head{Key: key, Born: commit}

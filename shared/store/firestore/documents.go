@@ -66,6 +66,9 @@ func slurmLatest(doc *firestore.DocumentRef) *firestore.DocumentRef {
 	return doc.Collection("slurm").Doc("latest")
 }
 
+// slurmAttempts is how often a snapshot is sent while others are quicker.
+const slurmAttempts = 20
+
 // PutSlurm keeps the snapshot if it is newer than the one kept. When several come at once, each looks at what the
 // others left until it is kept or no longer the newest.
 func (s *Store) PutSlurm(ctx context.Context, key cluster.Key, snapshot store.Slurm) (newer, changed bool, err error) {
@@ -75,25 +78,27 @@ func (s *Store) PutSlurm(ctx context.Context, key cluster.Key, snapshot store.Sl
 	if err := snapshot.Validate(); err != nil {
 		return false, false, fmt.Errorf("keeping a Slurm snapshot, %w", err)
 	}
-	for attempt := 0; ; attempt++ {
+	next := slurmDoc{Boot: snapshot.Boot, Sequence: snapshot.Sequence, Digest: text(snapshot.Digest), Data: snapshot.Data}
+	for attempt := range slurmAttempts {
 		kept, updated, rerr := s.readSlurm(ctx, key)
-		switch {
-		case rerr != nil:
+		if rerr != nil {
 			return false, false, explain(ctx, "keeping a Slurm snapshot", rerr)
-		case kept != nil && newer && kept.Boot.Equal(snapshot.Boot) && kept.Sequence == snapshot.Sequence:
-			return true, changed, nil // ours, whose answer was lost
-		case kept != nil && !snapshot.Newer(kept.Boot, kept.Sequence):
-			return false, false, nil
-		case attempt > 0 && (ctx.Err() != nil || !ambiguous(err) && !contended(err)):
-			return false, false, explain(ctx, "keeping a Slurm snapshot", err)
 		}
-		newer, changed = true, kept == nil || kept.Digest != snapshot.Digest
-		next := slurmDoc{Boot: snapshot.Boot, Sequence: snapshot.Sequence, Digest: text(snapshot.Digest), Data: snapshot.Data}
+		if kept != nil && !snapshot.Newer(kept.Boot, kept.Sequence) {
+			// It was sent, and no answer came: if it is the one kept, it has won.
+			ours := attempt > 0 && kept.Boot.Equal(next.Boot) && kept.Sequence == next.Sequence
+			return ours, ours && changed, nil
+		}
+		changed = kept == nil || kept.Digest != next.Digest
 		if err = s.writeSlurm(ctx, key, next, updated); err == nil {
 			return true, changed, nil
 		}
+		if !ambiguous(err) && !contended(err) {
+			break
+		}
 		pause(ctx, min(attempt, attempts))
 	}
+	return false, false, explain(ctx, "keeping a Slurm snapshot", err)
 }
 
 // contended reports whether an error says that another was quicker.

@@ -90,8 +90,11 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// cluster is the reference of a cluster's document.
-func (s *Store) cluster(key cluster.Key) *firestore.DocumentRef { return s.clusters.Doc(key.Doc()) }
+// cluster is the reference of a cluster's document. The id of a good key is the key's own; any other names no document that
+// exists, and none elsewhere.
+func (s *Store) cluster(key cluster.Key) *firestore.DocumentRef {
+	return s.clusters.Doc(docID(key.Doc()))
+}
 
 // checkKey keeps out what would name another document.
 func checkKey(key cluster.Key) error {
@@ -108,7 +111,7 @@ const maxDocID = 400
 // Different ids have different documents.
 func docID(id string) string {
 	escaped := url.PathEscape(id)
-	if len(escaped) <= maxDocID && !strings.HasPrefix(escaped, "~") && !strings.HasPrefix(escaped, ".") && !strings.HasPrefix(escaped, "__") {
+	if escaped != "" && len(escaped) <= maxDocID && !strings.HasPrefix(escaped, "~") && !strings.HasPrefix(escaped, ".") && !strings.HasPrefix(escaped, "__") {
 		return escaped
 	}
 	sum := sha256.Sum256([]byte(id))
@@ -176,9 +179,11 @@ func create(ctx context.Context, doc *firestore.DocumentRef, data any) error {
 	})
 }
 
-// batch is a list of writes that are made together: one Commit call, outside of any transaction.
-func (s *Store) batch() *firestore.WriteBatch {
-	// The client calls this type deprecated in favor of transactions, which take two calls and locks on the server to
-	// do what one call does, and of BulkWriter, which does not keep writes together.
-	return s.client.Batch() //nolint:staticcheck // see above
+// batch is a list of writes that are made together: one Commit call, outside of any transaction. The client calls its
+// type deprecated in favor of transactions, which take two calls and locks on the server to do what one call does, and of
+// BulkWriter, which does not keep writes together.
+type batch = firestore.WriteBatch //nolint:staticcheck // nothing else makes one call of several writes: see above
+
+func (s *Store) batch() *batch {
+	return s.client.Batch() //nolint:staticcheck // see type batch
 }

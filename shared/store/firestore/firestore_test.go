@@ -93,9 +93,16 @@ func cut(line *storetest.Line) grpc.UnaryClientInterceptor {
 	}
 }
 
+func overLine(t testing.TB, line *storetest.Line) store.Store {
+	return open(t, project(), wire(t, cut(line)))
+}
+
 func TestContract(t *testing.T) {
 	emulator(t)
-	storetest.Run(t, func(t testing.TB, line *storetest.Line) store.Store {
-		return open(t, project(), wire(t, cut(line)))
-	})
+	storetest.Run(t, overLine)
+}
+
+func BenchmarkStore(b *testing.B) {
+	emulator(b)
+	storetest.Bench(b, overLine)
 }

@@ -116,7 +116,7 @@ func (s *Store) Lease(ctx context.Context, key cluster.Key, holder string, now, 
 	return nil, fmt.Errorf("%w: others were quicker %d times", store.ErrHeld, attempts)
 }
 
-func (s *Store) leaseBatch(key cluster.Key, from place, doc *clusterDoc) *firestore.WriteBatch {
+func (s *Store) leaseBatch(key cluster.Key, from place, doc *clusterDoc) *batch {
 	if from.updated.IsZero() {
 		return s.batch().Create(s.cluster(key), doc)
 	}
@@ -165,7 +165,7 @@ func (s *Store) Commit(ctx context.Context, lease *store.Lease, change store.Cha
 }
 
 // changeBatch is a change as writes, the cluster's document first.
-func (s *Store) changeBatch(lease *store.Lease, from place, mark trail.Mark, c *store.Change) (*firestore.WriteBatch, error) {
+func (s *Store) changeBatch(lease *store.Lease, from place, mark trail.Mark, c *store.Change) (*batch, error) {
 	doc := s.cluster(lease.Key)
 	b := s.batch()
 	if c.Forget {
@@ -244,7 +244,7 @@ var (
 // An answer that says nothing, or that may be about an attempt whose answer was lost, is settled by reading the
 // document back: its marks tell what became of this commit. The place that it returns is zero when the commit was
 // made and the document has moved on since.
-func (s *Store) swap(ctx context.Context, key cluster.Key, from place, mark trail.Mark, batch *firestore.WriteBatch) (place, error) {
+func (s *Store) swap(ctx context.Context, key cluster.Key, from place, mark trail.Mark, batch *batch) (place, error) {
 	var err error
 	for attempt := range attempts {
 		var results []*firestore.WriteResult

@@ -3,10 +3,8 @@ package storetest
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/json"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/convoke-hpc/convoke/shared/cluster"
 	"github.com/convoke-hpc/convoke/shared/store"
@@ -63,46 +61,27 @@ const (
 	pageNodes = 200
 )
 
-// NodePages is 10,000 nodes as a steward writes them: 50 compressed pages.
-func NodePages(now time.Time) (store.Documents, error) {
+// nodePages is 10,000 nodes in 50 compressed pages, of about the size that a steward's have.
+func nodePages(t testing.TB) store.Documents {
 	docs := store.Documents{}
 	for page := range pageCount {
-		var nodes []cluster.Node
+		var b bytes.Buffer
+		w, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
+		must(t, err)
 		for i := range pageNodes {
 			index := page*pageNodes + i
-			nodes = append(nodes, cluster.Node{
-				Index: index, Phase: cluster.Ready, Generation: 1 + int64(index%7), Since: now.Add(-time.Duration(index) * time.Second),
-				Allocation: "c1-a3u-" + cluster.Hash(fmt.Sprint(index/16)), InstanceID: 1<<62 + uint64(index)*7919, Status: "RUNNING",
-				LeaseEnd: now.Add(7 * 24 * time.Hour), Booted: now, Asked: now, Job: int64(index / 16),
-			})
+			_, err := fmt.Fprintf(w, `{"i":%d,"p":"ready","g":%d,"s":"2026-03-01T12:%02d:%02dZ","a":"c1-a3u-%s","id":%d,"st":"RUNNING","j":%d},`,
+				index, 1+index%7, index/60%60, index%60, cluster.Hash(fmt.Sprint(index/16)), 1<<62+index*7919*7919, index/16)
+			must(t, err)
 		}
-		data, err := compress(nodes)
-		if err != nil {
-			return nil, err
-		}
-		docs[fmt.Sprint("nodes/a3u-", page)] = data
+		must(t, w.Close())
+		docs[fmt.Sprint("nodes/a3u-", page)] = b.Bytes()
 	}
-	return docs, nil
-}
-
-func compress(v any) ([]byte, error) {
-	var b bytes.Buffer
-	w, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
-	if err != nil {
-		return nil, fmt.Errorf("compressing, %w", err)
-	}
-	if err := json.NewEncoder(w).Encode(v); err != nil {
-		return nil, fmt.Errorf("encoding, %w", err)
-	}
-	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("compressing, %w", err)
-	}
-	return b.Bytes(), nil
+	return docs
 }
 
 func checkNodePages(t testing.TB, s *scene) {
-	pages, err := NodePages(s.start)
-	must(t, err)
+	pages := nodePages(t)
 	s.commit(t, s.lease(t, "holder", 0), store.Change{Put: pages, Now: s.start})
 	s.wantDocuments(t, pages)
 }

@@ -37,6 +37,11 @@ func checkFirstLease(t testing.TB, s *scene) {
 	_, _, err = s.Read(t.Context(), s.key)
 	wantErr(t, "reading a cluster that is not there", err, store.ErrNoCluster)
 
+	for _, k := range []cluster.Key{{}, {Project: "../x", Location: "a/b", ID: "c/pools/p"}} {
+		_, _, err = s.Read(t.Context(), k)
+		wantErr(t, "reading a cluster that cannot be", err, store.ErrNoCluster)
+	}
+
 	l := s.lease(t, "holder", 0)
 	if l.Key != s.key || l.Holder != "holder" || l.Epoch != 1 || !l.Until.Equal(s.at(60)) || l.Data != nil || l.Steps != 0 {
 		t.Errorf("first lease: %+v", l)

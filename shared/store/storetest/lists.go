@@ -59,9 +59,22 @@ func checkTimeline(t testing.TB, s *scene) {
 	}
 	equal(t, "timeline in pages of 4", got, want)
 
+	s.wantNewestEntry(t, full)
+	other := s.key
+	other.ID = "c10"
+	none, err := s.Timeline(t.Context(), other, "", 10)
+	must(t, err)
+	if len(none) != 0 {
+		t.Errorf("another cluster's timeline: %+v", none)
+	}
+}
+
+// wantNewestEntry says what the newest entry must be, problem and all: the first of the fourth epoch.
+func (s *scene) wantNewestEntry(t testing.TB, full cluster.Entry) {
+	t.Helper()
 	newest, err := s.Timeline(t.Context(), s.key, "", 1)
 	must(t, err)
-	e := newest[0]
+	e, problem := newest[0], full.Problem
 	if e.ID != store.TimelineID(4, 1, 0) || !e.At.Equal(full.At) || e.Kind != full.Kind || e.About != full.About || e.Problem == nil {
 		t.Fatalf("the newest entry is %+v", e)
 	}
@@ -70,13 +83,6 @@ func checkTimeline(t testing.TB, s *scene) {
 	}
 	if e.Problem.At = problem.At; *e.Problem != *problem {
 		t.Errorf("its problem:\n got %+v\nwant %+v", *e.Problem, *problem)
-	}
-	other := s.key
-	other.ID = "c10"
-	none, err := s.Timeline(t.Context(), other, "", 10)
-	must(t, err)
-	if len(none) != 0 {
-		t.Errorf("another cluster's timeline: %+v", none)
 	}
 }
 
@@ -96,36 +102,22 @@ func checkList(t testing.TB, s *scene) {
 		summary := store.Summary{Phase: cluster.PhaseRunning, UID: k.ID, Nodes: i, Created: s.at(i)}
 		s.commit(t, l, store.Change{Cluster: []byte(k.Doc()), Summary: summary, Release: i%2 == 0, NextLook: s.at(1000), Now: s.start})
 	}
-	list := func(project, location string, limit int) []cluster.Key {
-		t.Helper()
-		var got []cluster.Key
-		after := ""
-		for {
-			page, err := s.List(t.Context(), project, location, after, limit)
-			must(t, err)
-			if len(page) > limit {
-				t.Fatalf("a page of %d, want at most %d", len(page), limit)
-			}
-			if len(page) == 0 {
-				return got
-			}
-			for _, l := range page {
-				got = append(got, l.Key)
-			}
-			after = got[len(got)-1].Doc()
-		}
-	}
 	where := func(match func(cluster.Key) bool) []cluster.Key {
 		return slices.DeleteFunc(slices.Clone(keys), func(k cluster.Key) bool { return !match(k) })
 	}
-	equal(t, "all in pages of 5", list("", "", 5), keys)
-	equal(t, "all in pages of 6", list("", "", 6), keys)
-	equal(t, "of a project", list("example-2", "", 4), where(func(k cluster.Key) bool { return k.Project == "example-2" }))
-	equal(t, "of a location", list("", "europe-west4", 4), where(func(k cluster.Key) bool { return k.Location == "europe-west4" }))
-	equal(t, "of both", list("example", "us-central1", 2),
+	equal(t, "all in pages of 5", s.list(t, "", "", 5), keys)
+	equal(t, "all in pages of 6", s.list(t, "", "", 6), keys)
+	equal(t, "of a project", s.list(t, "example-2", "", 4), where(func(k cluster.Key) bool { return k.Project == "example-2" }))
+	equal(t, "of a location", s.list(t, "", "europe-west4", 4), where(func(k cluster.Key) bool { return k.Location == "europe-west4" }))
+	equal(t, "of both", s.list(t, "example", "us-central1", 2),
 		where(func(k cluster.Key) bool { return k.Project == "example" && k.Location == "us-central1" }))
-	equal(t, "of none", list("example-3", "", 2), nil)
+	equal(t, "of none", s.list(t, "example-3", "", 2), nil)
+	s.wantLines(t)
+}
 
+// wantLines looks at what each line of the list says.
+func (s *scene) wantLines(t testing.TB) {
+	t.Helper()
 	all, err := s.List(t.Context(), "", "", "", 100)
 	must(t, err)
 	for i, l := range all {
@@ -136,6 +128,27 @@ func checkList(t testing.TB, s *scene) {
 		if l.Nodes != i || l.UID != l.Key.ID || l.Phase != cluster.PhaseRunning || !l.Created.Equal(s.at(i)) || l.Held != held || !l.NextLook.Equal(next) || l.Epoch != 1 {
 			t.Errorf("line %d: %+v", i, l)
 		}
+	}
+}
+
+// list lists clusters, page after page.
+func (s *scene) list(t testing.TB, project, location string, limit int) []cluster.Key {
+	t.Helper()
+	var got []cluster.Key
+	after := ""
+	for {
+		page, err := s.List(t.Context(), project, location, after, limit)
+		must(t, err)
+		if len(page) > limit {
+			t.Fatalf("a page of %d, want at most %d", len(page), limit)
+		}
+		if len(page) == 0 {
+			return got
+		}
+		for _, l := range page {
+			got = append(got, l.Key)
+		}
+		after = got[len(got)-1].Doc()
 	}
 }
 
@@ -167,6 +180,8 @@ func checkOperations(t testing.TB, s *scene) {
 	if got, err = s.Operation(t.Context(), fresh.ID); err != nil || got.ID != fresh.ID {
 		t.Errorf("the other operation: %+v, %v", got, err)
 	}
+	_, err = s.Operation(t.Context(), "")
+	wantErr(t, "reading an operation without a name", err, store.ErrNotFound)
 	if err := s.PutOperation(t.Context(), cluster.Operation{Key: s.key}); err == nil {
 		t.Error("an operation without an id was taken")
 	}

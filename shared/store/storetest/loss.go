@@ -13,12 +13,12 @@ import (
 
 func lossChecks() []check {
 	return []check{
-		{"a commit whose answer is lost is recognised", checkLostCommit},
+		{"a commit whose answer is lost is recognized", checkLostCommit},
 		{"a commit that is lost on its way is made once or not at all", checkLostOnTheWay},
-		{"a release whose answer is lost is recognised behind the next holder's commits", checkLostRelease},
-		{"a commit whose answer is lost, and then the lease, is recognised and the next is fenced", checkLostThenOvertaken},
+		{"a release whose answer is lost is recognized behind the next holder's commits", checkLostRelease},
+		{"a commit whose answer is lost, and then the lease, is recognized and the next is fenced", checkLostThenOvertaken},
 		{"a commit that is lost on its way, and overtaken, is fenced", checkOvertaken},
-		{"a lease whose answer is lost is recognised", checkLostLease},
+		{"a lease whose answer is lost is recognized", checkLostLease},
 		{"a cluster that is forgotten, the answer lost, is gone", checkLostForget},
 		{"a post whose answer is lost is there once", checkLostPost},
 		{"a snapshot whose answer is lost still wakes", checkLostSlurm},

@@ -184,7 +184,7 @@ func checkDiscard(t testing.TB, s *scene) {
 func checkCancelled(t testing.TB, s *scene) {
 	s.post(t, "a")
 	l := s.lease(t, "holder", 0)
-	gone := cancelled(t)
+	gone := canceled(t)
 	op := cluster.Operation{ID: "op", Key: s.key, Created: s.start, Updated: s.start}
 	for name, call := range map[string]func(context.Context) error{
 		"Post":       func(ctx context.Context) error { return s.Post(ctx, s.key, store.Event{ID: "b"}) },

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,12 +19,24 @@ type steward struct {
 	holder string
 	now    time.Time
 	batch  int // events in a step
-	// noRecheck is how a wrong one is made: it does not list the inbox once more after its release.
-	noRecheck bool
+	wrong  wrongs
+}
+
+// wrongs are the clauses of the protocol that a wrong steward leaves out. Right ones leave out none.
+type wrongs struct {
+	stopsAtDuplicates bool // an event that exists is thought to be dealt with
+	looksOnce         bool // the inbox is not listed once more after the release
 }
 
 // deliver is what a function does with an event.
 func (st *steward) deliver(ctx context.Context, events ...store.Event) error {
+	if st.wrong.stopsAtDuplicates {
+		there, err := st.store.Inbox(ctx, st.key, 0)
+		known := func(e store.Event) bool { return slices.Contains(idsOf(there), e.ID) }
+		if err != nil || slices.ContainsFunc(events, known) {
+			return err
+		}
+	}
 	if err := st.store.Post(ctx, st.key, events...); err != nil {
 		return err
 	}
@@ -43,7 +56,7 @@ func (st *steward) run(ctx context.Context) error {
 		if err := st.hold(ctx, lease); err != nil {
 			return err
 		}
-		if st.noRecheck {
+		if st.wrong.looksOnce {
 			return nil
 		}
 		events, err := st.store.Inbox(ctx, st.key, 1)
@@ -72,7 +85,7 @@ func (st *steward) hold(ctx context.Context, lease *store.Lease) error {
 
 // steward is a new invocation on the scene.
 func (s *scene) steward(holder string, at int) *steward {
-	return &steward{store: s.Store, key: s.key, holder: holder, now: s.at(at), batch: 100, noRecheck: s.noRecheck}
+	return &steward{store: s.Store, key: s.key, holder: holder, now: s.at(at), batch: 100, wrong: s.wrong}
 }
 
 // mustDeliver delivers an event, which must succeed.

@@ -47,8 +47,7 @@ type scene struct {
 	line  *Line
 	key   cluster.Key
 	start time.Time
-	// noRecheck makes its stewards wrong.
-	noRecheck bool
+	wrong wrongs // of its stewards
 }
 
 func newScene(t testing.TB, open Open) *scene {
@@ -173,6 +172,7 @@ type Line struct {
 	mu            sync.Mutex
 	before, after int
 	meanwhile     func()
+	lost          int // answers so far
 }
 
 // CutBefore lets the next n writes be lost before they are applied. meanwhile, when it is not nil, runs at the first.
@@ -203,6 +203,7 @@ func (l *Line) pass(cuts *int) error {
 	var meanwhile func()
 	if lost {
 		*cuts--
+		l.lost++
 		meanwhile, l.meanwhile = l.meanwhile, nil
 	}
 	l.mu.Unlock()
@@ -215,8 +216,8 @@ func (l *Line) pass(cuts *int) error {
 	return nil
 }
 
-// cancelled is a context that has ended.
-func cancelled(t testing.TB) context.Context {
+// canceled is a context that has ended.
+func canceled(t testing.TB) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx
