@@ -80,6 +80,26 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestIDsGoOnRising: an id is never given twice, even when the clock was set back between two brokers and nothing that
+// the first one accepted is left.
+func TestIDsGoOnRising(t *testing.T) {
+	o := Options{File: filepath.Join(t.TempDir(), "pubsub.db"), Logger: quiet()}
+	b, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.mu.Lock()
+	b.lastID = 1 << 62 // given when the clock was far ahead
+	b.mu.Unlock()
+	c := connect(t, b)
+	createTopic(t, c, topicName)
+	publish(t, c, texts("to nobody")...)
+	stop(t, b)
+	if id := publish(t, connect(t, start(t, o)), texts("x")...)[0]; id != fmt.Sprint(1<<62+2) {
+		t.Errorf("the next id is %s", id)
+	}
+}
+
 // TestFileShrinks: what is acknowledged leaves the file, and so does what a deleted subscription held.
 func TestFileShrinks(t *testing.T) {
 	o := Options{File: filepath.Join(t.TempDir(), "pubsub.db"), Logger: quiet()}
