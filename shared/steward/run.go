@@ -16,8 +16,9 @@ import (
 // what was posted.
 func (s *Steward) run(ctx context.Context, key cluster.Key, create bool) error {
 	began := s.Now()
+	holder := fmt.Sprintf("%s/%d", s.Holder, s.invocations.Add(1))
 	for {
-		h, err := s.hold(ctx, key, create, began)
+		h, err := s.hold(ctx, key, holder, create, began)
 		if errors.Is(err, store.ErrHeld) {
 			return nil
 		}
@@ -61,9 +62,9 @@ type holding struct {
 	unfinished bool
 }
 
-func (s *Steward) hold(ctx context.Context, key cluster.Key, create bool, began time.Time) (*holding, error) {
+func (s *Steward) hold(ctx context.Context, key cluster.Key, holder string, create bool, began time.Time) (*holding, error) {
 	now := s.Now()
-	lease, err := s.Store.Lease(ctx, key, s.Holder, now, now.Add(s.Timing.Lease), create)
+	lease, err := s.Store.Lease(ctx, key, holder, now, now.Add(s.Timing.Lease), create)
 	if err != nil {
 		if errors.Is(err, store.ErrHeld) || errors.Is(err, store.ErrNoCluster) {
 			return nil, err

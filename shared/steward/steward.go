@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/convoke-hpc/convoke/events"
@@ -37,7 +38,8 @@ type Config struct {
 	// Now is the clock.
 	Now func() time.Time
 	Log *slog.Logger
-	// Holder names this process in leases; it must be unique to it.
+	// Holder names this process in leases; it must be unique to it. Each invocation adds a number of its own: a store gives a
+	// holder its own lease again, so that two invocations of one name would take it from each other.
 	Holder string
 	Timing Timing
 }
@@ -71,6 +73,8 @@ func DefaultTiming() Timing {
 // Steward keeps clusters. It is safe for concurrent use.
 type Steward struct {
 	Config
+	invocations atomic.Int64
+
 	mu     sync.Mutex
 	nudges map[cluster.Key]chan struct{} // of the clusters that this process holds and lingers over
 }
