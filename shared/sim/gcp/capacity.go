@@ -11,12 +11,12 @@ import (
 
 const activeRequests = "ACTIVE_RESIZE_REQUESTS"
 
-// demand is what one instance counts for in quotas.
-func (s *Server) demand(i *computepb.Instance) map[string]int {
-	mt := s.machineTypes[lastSegment(i.GetMachineType())]
+// demand is what one VM of such properties counts for in quotas.
+func (s *Server) demand(p *computepb.InstanceProperties) map[string]int {
+	mt := s.machineTypes[lastSegment(p.GetMachineType())]
 	out := map[string]int{"INSTANCES": 1}
 	prefix := ""
-	switch i.GetScheduling().GetProvisioningModel() {
+	switch p.GetScheduling().GetProvisioningModel() {
 	case modelSpot, modelFlex:
 		prefix = "PREEMPTIBLE_"
 	}
@@ -25,7 +25,7 @@ func (s *Server) demand(i *computepb.Instance) map[string]int {
 	} else {
 		out[prefix+"CPUS"] = mt.CPUs
 	}
-	for _, nic := range i.GetNetworkInterfaces() {
+	for _, nic := range p.GetNetworkInterfaces() {
 		if len(nic.GetAccessConfigs()) > 0 {
 			out["IN_USE_ADDRESSES"]++
 		}
@@ -37,7 +37,7 @@ func (s *Server) demand(i *computepb.Instance) map[string]int {
 func (s *Server) count(r *instance, n int) {
 	s.stock[r.State.Stock] += n
 	region := s.regionOf[zoneOf(r.Key)]
-	for metric, amount := range s.demand(r.Wire) {
+	for metric, amount := range s.demand(propertiesOf(r.Wire)) {
 		s.used[region+"/"+metric] += n * amount
 	}
 }
@@ -45,7 +45,7 @@ func (s *Server) count(r *instance, n int) {
 // hold takes capacity and quota for an instance.
 func (s *Server) hold(r *instance) {
 	r.State.Holds = true
-	r.State.Stock = stockOf(zoneOf(r.Key), r.Wire)
+	r.State.Stock = stockOf(zoneOf(r.Key), r.Wire.GetMachineType())
 	s.count(r, 1)
 	s.place(r)
 	s.instances.changed(r)
@@ -62,9 +62,7 @@ func (s *Server) release(r *instance) {
 	s.offerSoon()
 }
 
-func stockOf(zone string, i *computepb.Instance) string {
-	return zone + "/" + lastSegment(i.GetMachineType())
-}
+func stockOf(zone, machineType string) string { return zone + "/" + lastSegment(machineType) }
 
 // limit is a quota's limit in each region, if it is limited.
 func (s *Server) limit(metric string) (int, bool) {
@@ -86,26 +84,29 @@ func (s *Server) usage(region, metric string) int {
 	return n
 }
 
-// shortage is why n instances like i cannot be placed now, or nil.
-func (s *Server) shortage(zone string, i *computepb.Instance, n int) *failure {
+// shortage is why n VMs of such properties cannot be placed now, or nil.
+func (s *Server) shortage(zone string, p *computepb.InstanceProperties, n int) *failure {
 	region := s.regionOf[zone]
-	demand := s.demand(i)
+	demand := s.demand(p)
 	for _, metric := range sortedKeys(demand) {
 		if limit, limited := s.limit(metric); limited && s.used[region+"/"+metric]+n*demand[metric] > limit {
 			return quotaFailure(metric, limit, region)
 		}
 	}
-	stock := stockOf(zone, i)
+	stock := stockOf(zone, p.GetMachineType())
 	if capacity, limited := s.settings.Capacity[stock]; limited && capacity != Unlimited && s.stock[stock]+n > capacity {
-		return stockout(zone, lastSegment(i.GetMachineType()))
+		return stockout(zone, lastSegment(p.GetMachineType()))
 	}
 	return nil
 }
 
 // offerSoon lets those who wait look again.
-func (s *Server) offerSoon() {
-	if !s.agenda.has("capacity", "capacity.offer") {
-		s.after(0, "capacity.offer", "capacity", "")
+func (s *Server) offerSoon() { s.offerAfter(0) }
+
+// offerAfter lets those who wait look again after d; once, if many ask for it.
+func (s *Server) offerAfter(d time.Duration) {
+	if !s.agenda.hasAt(s.now.Add(d), "capacity", "capacity.offer") {
+		s.after(d, "capacity.offer", "capacity", "")
 	}
 }
 

@@ -124,7 +124,7 @@ func (s *Server) newInstance(zone string, i *computepb.Instance) (*instance, *fa
 		return nil, failed
 	}
 	s.fillInstance(key, zone, i, mt)
-	r = s.instances.put(key, i, instanceState{BootImage: image, Stock: stockOf(zone, i)})
+	r = s.instances.put(key, i, instanceState{BootImage: image, Stock: stockOf(zone, mt.Name)})
 	return r, nil
 }
 

@@ -77,12 +77,12 @@ func (s *Server) queueInstance(r *instance, valid time.Duration) {
 	s.settings.Counter++
 	r.State.Queued, r.State.Ticket = true, s.settings.Counter
 	s.after(valid, "instance.expire", r.Key, "")
-	s.after(s.delays().Queue, "capacity.offer", "capacity", "")
+	s.offerAfter(s.delays().Queue)
 }
 
 // tryInstance places an instance that waits, if it fits.
 func (s *Server) tryInstance(r *instance) {
-	if s.instances.get(r.Key) != r || s.shortage(zoneOf(r.Key), r.Wire, 1) != nil {
+	if s.instances.get(r.Key) != r || s.shortage(zoneOf(r.Key), propertiesOf(r.Wire), 1) != nil {
 		return
 	}
 	r.State.Queued = false
@@ -105,7 +105,7 @@ func (s *Server) placeInstance(t task) {
 	if r == nil {
 		return
 	}
-	if failed := s.shortage(zoneOf(r.Key), r.Wire, 1); failed != nil {
+	if failed := s.shortage(zoneOf(r.Key), propertiesOf(r.Wire), 1); failed != nil {
 		s.abandonInsert(r, failed)
 		return
 	}

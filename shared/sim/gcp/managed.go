@@ -115,7 +115,7 @@ func (s *Server) createManaged(t task) {
 		m.State.Queued, m.State.Ticket = true, s.settings.Counter
 		s.managed.changed(m)
 	}
-	s.after(s.delays().Queue, "capacity.offer", "capacity", "")
+	s.offerAfter(s.delays().Queue)
 }
 
 // tryManaged creates a group's VM if it can be, and otherwise notes why not
@@ -125,19 +125,18 @@ func (s *Server) tryManaged(m *managed) {
 		return
 	}
 	g := s.groups.get(groupOf(m))
-	zone := zoneOf(g.Key)
-	i := s.managedInstance(g, m)
-	if i == nil {
-		return
+	p := s.templateOf(g)
+	if p == nil {
+		return // cannot be: a template that is used is not deleted
 	}
-	if failed := s.shortage(zone, i, s.together(g, m)); failed != nil {
+	if failed := s.shortage(zoneOf(g.Key), p, s.together(g, m)); failed != nil {
 		s.noteFailure(g, m, failed)
 		if !m.State.Queued {
 			s.after(s.retryDelay(), "managed.create", m.Key, "")
 		}
 		return
 	}
-	if failed := s.launchManaged(g, m, i); failed != nil {
+	if failed := s.launchManaged(g, m, p); failed != nil {
 		s.noteFailure(g, m, failed)
 		m.State.Queued = false
 		s.after(s.retryDelay(), "managed.create", m.Key, "")
@@ -160,11 +159,7 @@ func (s *Server) together(g *group, m *managed) int {
 }
 
 // managedInstance is the VM that a group would create under a name.
-func (s *Server) managedInstance(g *group, m *managed) *computepb.Instance {
-	p := s.templateOf(g)
-	if p == nil {
-		return nil
-	}
+func (s *Server) managedInstance(g *group, m *managed, p *computepb.InstanceProperties) *computepb.Instance {
 	i := instanceFrom(p)
 	i.Name = m.Wire.Name
 	if i.Metadata == nil {
@@ -181,8 +176,8 @@ func (s *Server) numbered(key string) string {
 }
 
 // launchManaged creates a group's VM, which fits.
-func (s *Server) launchManaged(g *group, m *managed, i *computepb.Instance) *failure {
-	r, failed := s.newInstance(zoneOf(g.Key), i)
+func (s *Server) launchManaged(g *group, m *managed, p *computepb.InstanceProperties) *failure {
+	r, failed := s.newInstance(zoneOf(g.Key), s.managedInstance(g, m, p))
 	if failed != nil {
 		return failed
 	}

@@ -227,14 +227,15 @@ func (s *Server) grant(r *request) {
 	for i, name := range r.State.Names {
 		members[i] = s.managed.get(g.Key + "/" + name)
 	}
-	if failed := s.shortage(zone, s.managedInstance(g, members[0]), len(members)); failed != nil {
+	p := s.templateOf(g)
+	if failed := s.shortage(zone, p, len(members)); failed != nil {
 		s.attemptFailed(r, failed)
 		return
 	}
 	r.State.Queued, r.State.Granted = false, true
 	s.requests.changed(r)
 	for _, m := range members {
-		if failed := s.launchManaged(g, m, s.managedInstance(g, m)); failed != nil {
+		if failed := s.launchManaged(g, m, p); failed != nil {
 			s.noteFailure(g, m, failed)
 			s.failRequest(r, failed)
 			return

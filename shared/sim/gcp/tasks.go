@@ -86,6 +86,16 @@ func (a *agenda) has(owner, kind string) bool {
 	return false
 }
 
+// hasAt says whether the owner has a task of that kind at that time.
+func (a *agenda) hasAt(at time.Time, owner, kind string) bool {
+	for _, t := range a.byOwner[owner] {
+		if t.Kind == kind && t.At.Equal(at) {
+			return true
+		}
+	}
+	return false
+}
+
 // args are the arguments of the owner's tasks of that kind, in order.
 func (a *agenda) args(owner, kind string) []string {
 	var out []string
