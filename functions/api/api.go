@@ -8,6 +8,7 @@
 //	DELETE …/modelDevelopmentClusters/ID                                                    delete    → operation
 //	POST   …/modelDevelopmentClusters/ID:reportFaultyNodes                                  report    → operation
 //	GET    …/modelDevelopmentClusters/ID/timeline                                           what was decided, and why (ours)
+//	GET    …/modelDevelopmentClusters/ID/summary                                            what is recorded and in motion (ours)
 //	GET    …/projects/P/locations/L/operations[/OP]                                         operations
 //
 // each below /v1beta1 or /v1. Errors are google.rpc.Status in JSON. Who may call it is decided in front of it.
@@ -73,6 +74,7 @@ func New(c Config) http.Handler {
 		http.MethodGet: a.get, http.MethodPatch: a.update, http.MethodDelete: a.remove, http.MethodPost: a.custom,
 	}))
 	mux.Handle(parent+"/modelDevelopmentClusters/{cluster}/timeline", a.methods(map[string]method{http.MethodGet: a.timeline}))
+	mux.Handle(parent+"/modelDevelopmentClusters/{cluster}/summary", a.methods(map[string]method{http.MethodGet: a.summary}))
 	mux.Handle(parent+"/operations", a.methods(map[string]method{http.MethodGet: a.operations}))
 	mux.Handle(parent+"/operations/{operation}", a.methods(map[string]method{http.MethodGet: a.operation, http.MethodPost: a.operationVerb}))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
