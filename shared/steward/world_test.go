@@ -57,6 +57,7 @@ type world struct {
 	guests  map[string]context.CancelFunc
 	wg      sync.WaitGroup
 	lost    func(typ string) bool // messages that never arrive
+	again   []time.Duration       // how much later each message comes once more
 	sick    map[string]bool       // machines that never boot
 }
 
@@ -311,7 +312,18 @@ func (w *world) send(typ, id string, payload events.Payload) {
 		return
 	}
 	e := &events.Event{ID: id, Source: "//test", Type: typ, Time: time.Now(), Payload: payload}
+	w.deliver(e, 0)
+	for _, later := range w.again {
+		w.deliver(e, later)
+	}
+}
+
+func (w *world) deliver(e *events.Event, later time.Duration) {
+	typ, payload := e.Type, e.Payload
 	w.wg.Go(func() {
+		if later > 0 && !w.sleep(later) {
+			return
+		}
 		for {
 			var err error
 			if snap, ok := payload.(*events.SlurmSnapshot); ok {
