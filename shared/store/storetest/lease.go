@@ -15,6 +15,7 @@ import (
 func leaseChecks() []check {
 	return []check{
 		{"a cluster begins with a lease that makes it", checkFirstLease},
+		{"a cluster that cannot be is not there, and is not made", checkBadKeys},
 		{"a live lease keeps others out, and one that has run out does not", checkHeld},
 		{"one of many gets the lease", checkRace},
 		{"a lease is good for one commit after another", checkCommits},
@@ -37,11 +38,6 @@ func checkFirstLease(t testing.TB, s *scene) {
 	_, _, err = s.Read(t.Context(), s.key)
 	wantErr(t, "reading a cluster that is not there", err, store.ErrNoCluster)
 
-	for _, k := range []cluster.Key{{}, {Project: "../x", Location: "a/b", ID: "c/pools/p"}} {
-		_, _, err = s.Read(t.Context(), k)
-		wantErr(t, "reading a cluster that cannot be", err, store.ErrNoCluster)
-	}
-
 	l := s.lease(t, "holder", 0)
 	if l.Key != s.key || l.Holder != "holder" || l.Epoch != 1 || !l.Until.Equal(s.at(60)) || l.Data != nil || l.Steps != 0 {
 		t.Errorf("first lease: %+v", l)
@@ -57,6 +53,16 @@ func checkFirstLease(t testing.TB, s *scene) {
 	must(t, err)
 	if l.Epoch != 2 || string(l.Data) != "one" || l.Steps != 0 {
 		t.Errorf("second lease: %+v", l)
+	}
+}
+
+func checkBadKeys(t testing.TB, s *scene) {
+	for _, k := range []cluster.Key{{}, {Project: "../x", Location: "a/b", ID: "c/pools/p"}} {
+		_, _, err := s.Read(t.Context(), k)
+		wantErr(t, "reading a cluster that cannot be", err, store.ErrNoCluster)
+		if _, err := s.Lease(t.Context(), k, "holder", s.at(0), s.at(60), true); err == nil {
+			t.Errorf("a cluster was made of %q", k)
+		}
 	}
 }
 
