@@ -8,8 +8,8 @@ locals {
   functions = {
     clusters   = { topics = ["cluster-requests"], steward = true }
     resize     = { topics = ["slurm-events"], steward = true }
-    preemption = { topics = ["instance-events"], steward = true }
-    hardware   = { topics = ["slurm-events", "instance-events"], steward = true }
+    preemption = { topics = ["instance-events", "slurm-events"], steward = true }
+    hardware   = { topics = ["instance-events", "slurm-events"], steward = true }
     reconcile  = { topics = ["ticks"], steward = true }
     api        = { topics = [], steward = false }
     console    = { topics = [], steward = false }

@@ -7,6 +7,14 @@ locals {
     }
   ]...)
 
+  # What Slurm's snapshots and answers say, most of what there is, concerns resize alone. Everything else goes to all
+  # of a topic's functions, and each leaves what is another's: a filter that asked for single types would lose the events
+  # that come without attributes, and those of a type's next version, without a word.
+  filters = {
+    slurm-events-hardware   = "NOT hasPrefix(attributes.\"ce-type\", \"convoke.slurm.\")"
+    slurm-events-preemption = "NOT hasPrefix(attributes.\"ce-type\", \"convoke.slurm.\")"
+  }
+
   # A function works for some 30 s on a cluster before it hands on, and Cloud Run ends a request at 120 s. Pub/Sub
   # waits for longer than that, so that it never delivers a message for the second time while the first is still in
   # work, and not for much longer, so that a message whose answer was lost comes again within minutes.
@@ -20,6 +28,7 @@ resource "google_pubsub_subscription" "push" {
   name                 = each.key
   topic                = google_pubsub_topic.topic[each.value.topic].id
   ack_deadline_seconds = local.ack_seconds
+  filter               = lookup(local.filters, each.key, "")
 
   # A tick that was not delivered is replaced by the next one; everything else waits for a week.
   message_retention_duration = each.value.topic == "ticks" ? "600s" : local.week

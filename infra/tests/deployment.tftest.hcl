@@ -75,7 +75,7 @@ run "every_topic_is_taken_by_its_functions" {
   assert {
     condition = keys(google_pubsub_subscription.push) == [
       "cluster-requests-clusters", "instance-events-hardware", "instance-events-preemption",
-      "slurm-events-hardware", "slurm-events-resize", "ticks-reconcile",
+      "slurm-events-hardware", "slurm-events-preemption", "slurm-events-resize", "ticks-reconcile",
     ]
     error_message = "A topic is pushed to other functions than those that take its events."
   }
@@ -90,6 +90,11 @@ run "every_topic_is_taken_by_its_functions" {
 }
 
 run "nothing_that_was_sent_is_dropped" {
+  assert {
+    condition     = alltrue([for name, s in google_pubsub_subscription.push : s.filter == "" || startswith(s.filter, "NOT ") && name != "slurm-events-resize"])
+    error_message = "A filter drops what it does not know."
+  }
+
   assert {
     condition = alltrue([for s in google_pubsub_subscription.push :
       s.dead_letter_policy[0].dead_letter_topic == google_pubsub_topic.topic["dead-letters"].id
