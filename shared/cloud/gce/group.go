@@ -13,7 +13,7 @@ import (
 	"github.com/convoke-hpc/convoke/shared/cluster"
 )
 
-// createGroup makes an empty managed instance group. All groups have one shape, the one that resize requests ask for: no
+// createGroup makes an empty managed instance group, or sees to it that the one that is there has the right template. All groups have one shape, the one that resize requests ask for: no
 // repair, no autoscaler, updates on request only, no instances in stand-by.
 func (c *Client) createGroup(ctx context.Context, i cluster.CreateGroup) (result, error) {
 	op, err := mutate(ctx, c, "zones/"+i.Zone, c.groups.Insert, &computepb.InsertInstanceGroupManagerRequest{
@@ -38,12 +38,9 @@ func (c *Client) createGroup(ctx context.Context, i cluster.CreateGroup) (result
 		if there.GetDescription() != i.Description {
 			return result{}, foreign("managed instance group", whose(there.GetDescription(), nil))
 		}
-		if template := last(there.GetInstanceTemplate()); template != i.Template {
-			return result{}, &cluster.Problem{
-				Class:   cluster.Conflict,
-				Message: fmt.Sprintf("the group exists with instance template %s, not %s", template, i.Template),
-				Remedy:  "remove the group when it is empty, so that it is made anew",
-			}
+		if last(there.GetInstanceTemplate()) != i.Template {
+			op, err = c.switchTemplate(ctx, i)
+			return result{operation: op, found: found}, err
 		}
 		return result{found: found}, nil
 	}
@@ -51,6 +48,17 @@ func (c *Client) createGroup(ctx context.Context, i cluster.CreateGroup) (result
 		return result{}, err
 	}
 	return result{operation: op, found: found}, nil
+}
+
+// switchTemplate gives a group of ours another template, which holds for the instances that it makes from now on. A pool's own
+// group outlives the templates that its pool has had.
+func (c *Client) switchTemplate(ctx context.Context, i cluster.CreateGroup) (string, error) {
+	return mutate(ctx, c, "zones/"+i.Zone, c.groups.Patch, &computepb.PatchInstanceGroupManagerRequest{
+		Project: c.project, Zone: i.Zone, InstanceGroupManager: i.Group, RequestId: new(cluster.RequestID(i.ID, "template")),
+		InstanceGroupManagerResource: &computepb.InstanceGroupManager{
+			InstanceTemplate: new(c.path("global", "instanceTemplates", i.Template)),
+		},
+	})
 }
 
 func (c *Client) group(ctx context.Context, zone, name string) (*computepb.InstanceGroupManager, error) {
