@@ -17,6 +17,8 @@ import (
 // Config is what the function is made of.
 type Config struct {
 	Steward delivery.Poster
+	// Project is the one project whose clusters are made; empty: any.
+	Project string
 	// Defaults are the project and location of a bare spec that names none.
 	Defaults cluster.Key
 	Now      func() time.Time
@@ -28,6 +30,9 @@ func New(c Config) delivery.Func {
 		e, err := c.read(d)
 		if err != nil {
 			return err
+		}
+		if p := e.Key().Project; c.Project != "" && p != c.Project {
+			return delivery.Refusedf("the request is for project %q; this service makes clusters in project %s alone", p, c.Project)
 		}
 		return delivery.Post(ctx, c.Steward, e, c.Now())
 	}

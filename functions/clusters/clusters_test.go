@@ -147,6 +147,16 @@ func TestSpecWithFaultsIsDelivered(t *testing.T) {
 	}
 }
 
+func TestAnotherProject(t *testing.T) {
+	s := &functest.Steward{}
+	fn := clusters.New(clusters.Config{Steward: s, Project: "team-train", Defaults: cluster.Key{Project: "team-train", Location: "us-central1"}, Now: functest.Now})
+	b := functest.New(t, fn)
+	status := b.Push("m1", spec(t, "flexvm.json"), nil)
+	if q := b.Quarantined(); status != 204 || len(s.Calls()) != 0 || len(q) != 1 || !strings.Contains(q[0], `"my-project"`) {
+		t.Errorf("%d, quarantined %q", status, q)
+	}
+}
+
 func TestStoreIsDown(t *testing.T) {
 	s, fn := newFunction()
 	s.Err = errors.New("firestore: 100%s unavailable")

@@ -1,0 +1,4 @@
+package wiring
+
+// Publisher lets tests publish as the steward does.
+var Publisher = newPublisher
