@@ -4,7 +4,8 @@
 // What lives here: reading flags and files, calling the packages that know, and showing what they say. What may not:
 // rules and decisions, which people's other tools would then not have.
 //
-// It ends with 0 when all went well, 1 when something failed, and 2 when its input or its use was wrong.
+// It ends with 0 when all went well, 1 when something failed, 2 when its input or its use was wrong, and 3 when what it was
+// to look at is not there.
 package main
 
 import (
@@ -25,10 +26,12 @@ const (
 	exitOK       = 0
 	exitFailure  = 1
 	exitBadInput = 2
+	exitNotFound = 3
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	code := app{in: os.Stdin, out: os.Stdout, err: os.Stderr}.run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
@@ -42,13 +45,22 @@ type app struct {
 
 // commands are all there are.
 func (a app) commands() []*cobra.Command {
-	return []*cobra.Command{a.validate(), a.schema()}
+	return []*cobra.Command{
+		a.validate(), a.schema(), a.local(),
+		a.create(), a.delete(), a.reportFault(), a.clusters(), a.status(), a.timeline(), a.operation(),
+		a.job(), a.sim(),
+	}
 }
 
 // badInput is an error of whoever called: exit code 2. One that was shown already has no error within.
 type badInput struct{ error }
 
 func (b badInput) Unwrap() error { return b.error }
+
+// notFound is the lack of what was asked about: exit code 3.
+type notFound struct{ error }
+
+func (n notFound) Unwrap() error { return n.error }
 
 func (a app) run(ctx context.Context, args []string) int {
 	root := a.root()
@@ -64,6 +76,9 @@ func (a app) run(ctx context.Context, args []string) int {
 	if isBad {
 		return exitBadInput
 	}
+	if _, missing := errors.AsType[notFound](err); missing {
+		return exitNotFound
+	}
 	return exitFailure
 }
 
@@ -73,7 +88,11 @@ func (a app) root() *cobra.Command {
 		Short: "Training clusters of your own on Google Cloud",
 		Long: `Convoke keeps Slurm clusters on Google Cloud as their specs describe them.
 
-Exit codes: 0 all went well, 1 something failed, 2 the input or the command line was wrong.`,
+"convoke local" runs a whole deployment on this machine, with a simulated Google Cloud and Slurm; "convoke demo" shows in a
+minute what it does. The other commands talk to a running deployment, the one on this machine unless --server names another.
+
+Exit codes: 0 all went well, 1 something failed, 2 the input or the command line was wrong, 3 there is no such cluster,
+operation or job.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          known,
