@@ -289,6 +289,19 @@ func (s *stage) restart() {
 	}
 }
 
+func TestANewSlurmctldDoesNotHearOfNodesItPoweredDown(t *testing.T) {
+	play(t, func(s *stage) {
+		s.run("c1-controller", bootstrap.RoleController)
+		s.run("c1-a3u-1", bootstrap.RoleCompute)
+		s.after(time.Minute + 5*time.Minute + 2*time.Minute) // boot, SuspendTime, SuspendTimeout
+		s.expectNode("c1-a3u-1", "IDLE+CLOUD+POWERED_DOWN")
+		s.gone("c1-controller")
+		s.run("c1-controller", bootstrap.RoleController)
+		s.after(time.Minute)
+		s.expectNode("c1-a3u-1", "IDLE+CLOUD+POWERED_DOWN") // slurmd registers once in its life
+	})
+}
+
 func TestABadSpecIsReported(t *testing.T) {
 	play(t, func(s *stage) {
 		s.InstanceRunning(t.Context(), gcp.Instance{Name: "c1-controller", ID: 5, Metadata: map[string]string{

@@ -66,32 +66,33 @@ func (p *PubSub) publisher(topic string) *pubsub.Publisher {
 	return publisher
 }
 
+func (p *PubSub) subscription(key cluster.Key) string {
+	return fmt.Sprintf("projects/%s/subscriptions/%s", p.client.Project(), CommandSubscription(key))
+}
+
 // CommandSubscription is the id of a controller's own subscription of the commands' topic.
 func CommandSubscription(key cluster.Key) string {
 	return events.TopicCommands + "-" + key.ID + "-" + cluster.Hash("commands", key.Doc())
 }
 
-// commandRetention is longer than any command is good for.
-const commandRetention = time.Hour
+const (
+	// commandRetention is longer than any command is good for.
+	commandRetention = time.Hour
+	// commandDeadline is how soon a command comes again that was on its way to a controller which has gone.
+	commandDeadline = 10 * time.Second
+)
 
 // Receive implements Commands: it makes the cluster's subscription unless it is there, and receives one command at a time.
 func (p *PubSub) Receive(ctx context.Context, key cluster.Key, handle func(*events.SlurmCommand)) error {
-	project := p.client.Project()
-	name := fmt.Sprintf("projects/%s/subscriptions/%s", project, CommandSubscription(key))
-	_, err := p.client.SubscriptionAdminClient.CreateSubscription(ctx, &pubsubpb.Subscription{
-		Name:                     name,
-		Topic:                    fmt.Sprintf("projects/%s/topics/%s", project, events.TopicCommands),
-		Filter:                   fmt.Sprintf("attributes.%s = %q", events.AttributeCluster, key.Doc()),
-		AckDeadlineSeconds:       60,
-		MessageRetentionDuration: durationpb.New(commandRetention),
-	})
-	if err != nil && status.Code(err) != codes.AlreadyExists {
-		return fmt.Errorf("making subscription %s, %w", name, err)
+	name := p.subscription(key)
+	if err := p.subscribe(ctx, key, name); err != nil {
+		return err
 	}
 	subscriber := p.client.Subscriber(name)
 	subscriber.ReceiveSettings.MaxOutstandingMessages = 1 // as they come: a command is a few scontrol calls
 	subscriber.ReceiveSettings.NumGoroutines = 1
-	err = subscriber.Receive(ctx, func(ctx context.Context, m *pubsub.Message) {
+	subscriber.ReceiveSettings.MaxDurationPerAckExtension = commandDeadline
+	err := subscriber.Receive(ctx, func(ctx context.Context, m *pubsub.Message) {
 		// What cannot be read today cannot be read tomorrow either: nothing is ever sent back.
 		defer m.Ack()
 		cmd, err := command(m)
@@ -106,6 +107,21 @@ func (p *PubSub) Receive(ctx context.Context, key cluster.Key, handle func(*even
 	})
 	if err != nil {
 		return fmt.Errorf("receiving from %s, %w", name, err)
+	}
+	return nil
+}
+
+// subscribe makes a cluster's subscription of the commands, unless it is there.
+func (p *PubSub) subscribe(ctx context.Context, key cluster.Key, name string) error {
+	_, err := p.client.SubscriptionAdminClient.CreateSubscription(ctx, &pubsubpb.Subscription{
+		Name:                     name,
+		Topic:                    fmt.Sprintf("projects/%s/topics/%s", p.client.Project(), events.TopicCommands),
+		Filter:                   fmt.Sprintf("attributes.%s = %q", events.AttributeCluster, key.Doc()),
+		AckDeadlineSeconds:       int32(commandDeadline / time.Second),
+		MessageRetentionDuration: durationpb.New(commandRetention),
+	})
+	if err != nil && status.Code(err) != codes.AlreadyExists {
+		return fmt.Errorf("making subscription %s, %w", name, err)
 	}
 	return nil
 }

@@ -61,8 +61,8 @@ func newPost(t *testing.T) *post {
 	return &post{T: t, PubSub: p, ctx: ctx, client: c, now: cluster.Moment(time.Now()), commands: make(chan *events.SlurmCommand, 10)}
 }
 
-// listen receives a cluster's commands until stop is called. Its subscription exists when it returns.
-func (p *post) listen(key cluster.Key) (stop func()) {
+// listen receives a cluster's commands until the test ends.
+func (p *post) listen(key cluster.Key) {
 	p.Helper()
 	receiving, cancel := context.WithCancel(p.ctx)
 	done := make(chan struct{})
@@ -72,18 +72,7 @@ func (p *post) listen(key cluster.Key) (stop func()) {
 			p.Error(err)
 		}
 	}()
-	for {
-		_, err := p.client.SubscriptionAdminClient.GetSubscription(p.ctx, &pubsubpb.GetSubscriptionRequest{
-			Subscription: "projects/team-train/subscriptions/" + CommandSubscription(key),
-		})
-		if err == nil {
-			return func() { cancel(); <-done }
-		}
-		if p.ctx.Err() != nil {
-			p.Fatal(err)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	p.Cleanup(func() { cancel(); <-done })
 }
 
 func (p *post) send(key cluster.Key, id string) {
@@ -149,21 +138,22 @@ func TestWhatIsPublishedCanBeReadAndFiltered(t *testing.T) {
 
 func TestAControllerReceivesItsOwnCommands(t *testing.T) {
 	p := newPost(t)
-	stop := p.listen(testKey("c1"))
+	key := testKey("c1")
+	if err := p.subscribe(p.ctx, key, p.subscription(key)); err != nil { // as an earlier controller did
+		t.Fatal(err)
+	}
 	p.send(testKey("c2"), "not-ours")
 	_, err := p.client.Publisher(events.TopicCommands).Publish(p.ctx, &client.Message{
-		Data: []byte("garbage"), Attributes: map[string]string{events.AttributeCluster: testKey("c1").Doc()},
+		Data: []byte("garbage"), Attributes: map[string]string{events.AttributeCluster: key.Doc()},
 	}).Get(p.ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.send(testKey("c1"), "first")
-	p.expect("first")
-	stop()
-	p.send(testKey("c1"), "second") // waits for the controller
-	stop = p.listen(testKey("c1"))
-	p.expect("second")
-	stop()
+	p.send(key, "early") // it waits for the controller
+	p.listen(key)
+	p.expect("early")
+	p.send(key, "late")
+	p.expect("late")
 }
 
 func TestACommandThatCannotBeRead(t *testing.T) {

@@ -233,6 +233,15 @@ func TestRegistration(t *testing.T) {
 			s.expect("job 1 PENDING (BeginTime)")
 		})
 	})
+	t.Run("does not make an idle node busy", func(t *testing.T) {
+		play(t, func(s *stage) {
+			s.boot("b-0")
+			s.after(s.timing.SuspendTime - time.Second)
+			s.boot("b-0")
+			s.after(time.Second)
+			s.expect("b-0 IDLE+CLOUD+POWERING_DOWN")
+		})
+	})
 	t.Run("of an unknown node is refused", func(t *testing.T) {
 		play(t, func(s *stage) {
 			if _, err := s.Register("c1-a-99", time.Now()); !errors.Is(err, ErrNodeName) {
@@ -643,6 +652,54 @@ func TestTheSpoolOutlivesTheNetwork(t *testing.T) {
 	})
 }
 
+func TestASnapshotThatWasNotPublishedIsReplacedSoon(t *testing.T) {
+	play(t, func(s *stage) {
+		s.boot("a-0")
+		s.after(time.Second)
+		s.said()
+		s.mu.Lock()
+		s.offline = true
+		s.mu.Unlock()
+		s.submit(JobSpec{}) // its nodes are up: no hook is called, the snapshot alone tells of it
+		s.after(10 * time.Second)
+		s.mu.Lock()
+		s.offline = false
+		s.mu.Unlock()
+		s.after(15 * time.Second) // the wait has doubled meanwhile
+		if got := s.lastSnapshot(); len(got.Jobs) != 1 {
+			t.Errorf("it tells of %d jobs", len(got.Jobs))
+		}
+	})
+}
+
+func TestTheStateIsSavedBeforeItIsToldOf(t *testing.T) {
+	now := time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)
+	var order []string
+	c, err := New(Options{
+		Spec: testSpec(), Key: testSpec().Key(), Now: func() time.Time { return now },
+		Save: func(state []byte) error {
+			order = append(order, fmt.Sprint("saved ", strings.Count(string(state), events.TypeNodesResume)))
+			return nil
+		},
+		Publish: func(_ context.Context, typ, _ string, _ events.Payload) error { order = append(order, typ); return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Submit(JobSpec{}); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Second)
+	c.Step()
+	if err := c.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"saved 1", events.TypeNodesResume, "saved 0", events.TypeSlurmSnapshot}
+	if diff := cmp.Diff(want, order); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestEventsCanBeLostAndDoubled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []string
@@ -712,11 +769,13 @@ func TestARestartLosesNothing(t *testing.T) {
 		}
 		s.tell("back", cluster.CommandGiveBack, "c1-a-3", "convoke:unneeded gen=0", true)
 		s.expectSaid("done back")
-		s.after(50 * time.Minute)
+		s.after(2 * time.Minute)
+		s.expect("b-0 MIXED+CLOUD+NOT_RESPONDING") // it has no machine behind it, and time to answer all the same
+		s.after(48 * time.Minute)
 		if j, _ := s.Job(running); j.State != Completed || j.Ended.Sub(j.Started) != time.Hour {
 			t.Errorf("it ran on while the controller was away: %+v", j)
 		}
-		s.expect("b-0 DOWN+CLOUD+NOT_RESPONDING") // it had no machine behind it
+		s.expect("b-0 DOWN+CLOUD+NOT_RESPONDING")
 		if id := s.submit(JobSpec{}); id != 4 {
 			t.Errorf("a new job got the id %d", id)
 		}
