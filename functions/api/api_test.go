@@ -104,7 +104,7 @@ func running(t *testing.T) *cluster.State {
 		{Index: 1, Phase: cluster.Requested, Since: now},
 	}
 	s.Nodes["login"] = []cluster.Node{{Index: 0, Phase: cluster.Ready, Since: now}, {Index: 1}}
-	s.Events = []cluster.ClusterEvent{{Type: "VM_DELETION", Time: now, Message: "flexvm-a3u-0"}}
+	s.Events = []cluster.Event{{Type: "VM_DELETION", Time: now, Message: "flexvm-a3u-0"}}
 	return s
 }
 

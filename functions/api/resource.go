@@ -129,7 +129,7 @@ func render(s *cluster.State) (map[string]any, error) {
 	}
 	out["name"] = s.Key.String()
 	out["clusterStatus"] = status(s)
-	out["clusterEvents"] = append([]cluster.ClusterEvent{}, s.Events...)
+	out["clusterEvents"] = append([]cluster.Event{}, s.Events...)
 	for field, t := range map[string]time.Time{"createTime": s.Created, "updateTime": s.Updated, "startTime": s.Started} {
 		if !t.IsZero() {
 			out[field] = t

@@ -10,7 +10,7 @@ const (
 	KeyPool       = "convoke-pool"       // the node pool's id; not on the controller
 	KeyController = "convoke-controller" // name of the controller's VM
 	KeyHome       = "convoke-home"       // ADDRESS:/SHARE, mounted as /home
-	KeySecrets    = "convoke-secrets"    // names of the Secret Manager secrets: munge=NAME,jwt=NAME
+	KeySecrets    = "convoke-secrets"    //nolint:gosec // names of Secret Manager secrets (munge=NAME,jwt=NAME), not secrets
 	KeySpec       = "convoke-spec"       // the cluster.Spec as JSON; on the controller only
 	KeyStartup    = "startup-script"     // Compute Engine's own key
 )

@@ -212,42 +212,98 @@ func (i DeleteTemplate) intent()  {}
 func (i Command) intent()         {}
 
 // Request implements Intent.
-func (i Check) Request() string           { return "" }
-func (i EnsureSecret) Request() string    { return i.ID }
-func (i EnsureTemplate) Request() string  { return i.ID }
-func (i EnsureDisk) Request() string      { return i.ID }
-func (i EnsureInstance) Request() string  { return i.ID }
-func (i Remove) Request() string          { return i.ID }
-func (i CreateGroup) Request() string     { return i.ID }
-func (i CreateRequest) Request() string   { return i.ID }
-func (i CancelRequest) Request() string   { return i.ID }
+func (i Check) Request() string { return "" }
+
+// Request implements Intent.
+func (i EnsureSecret) Request() string { return i.ID }
+
+// Request implements Intent.
+func (i EnsureTemplate) Request() string { return i.ID }
+
+// Request implements Intent.
+func (i EnsureDisk) Request() string { return i.ID }
+
+// Request implements Intent.
+func (i EnsureInstance) Request() string { return i.ID }
+
+// Request implements Intent.
+func (i Remove) Request() string { return i.ID }
+
+// Request implements Intent.
+func (i CreateGroup) Request() string { return i.ID }
+
+// Request implements Intent.
+func (i CreateRequest) Request() string { return i.ID }
+
+// Request implements Intent.
+func (i CancelRequest) Request() string { return i.ID }
+
+// Request implements Intent.
 func (i CreateInstances) Request() string { return i.ID }
+
+// Request implements Intent.
 func (i DeleteInstances) Request() string { return i.ID }
-func (i DeleteInstance) Request() string  { return i.ID }
-func (i DeleteGroup) Request() string     { return i.ID }
-func (i DeleteTemplate) Request() string  { return i.ID }
-func (i Command) Request() string         { return i.ID }
+
+// Request implements Intent.
+func (i DeleteInstance) Request() string { return i.ID }
+
+// Request implements Intent.
+func (i DeleteGroup) Request() string { return i.ID }
+
+// Request implements Intent.
+func (i DeleteTemplate) Request() string { return i.ID }
+
+// Request implements Intent.
+func (i Command) Request() string { return i.ID }
 
 // Do implements Intent.
-func (i Check) Do() string          { return "checking " + string(i.Ref.Kind) + " " + i.Ref.Name }
-func (i EnsureSecret) Do() string   { return "creating secret " + i.Ref.Name }
+func (i Check) Do() string { return "checking " + string(i.Ref.Kind) + " " + i.Ref.Name }
+
+// Do implements Intent.
+func (i EnsureSecret) Do() string { return "creating secret " + i.Ref.Name }
+
+// Do implements Intent.
 func (i EnsureTemplate) Do() string { return "creating instance template " + i.Ref.Name }
-func (i EnsureDisk) Do() string     { return "creating disk " + i.Ref.Name }
+
+// Do implements Intent.
+func (i EnsureDisk) Do() string { return "creating disk " + i.Ref.Name }
+
+// Do implements Intent.
 func (i EnsureInstance) Do() string { return "creating instance " + i.Ref.Name }
-func (i Remove) Do() string         { return "removing " + string(i.Ref.Kind) + " " + i.Ref.Name }
-func (i CreateGroup) Do() string    { return "creating managed instance group " + i.Group }
-func (i CreateRequest) Do() string  { return "creating resize request " + i.Name }
-func (i CancelRequest) Do() string  { return "cancelling resize request " + i.Name }
+
+// Do implements Intent.
+func (i Remove) Do() string { return "removing " + string(i.Ref.Kind) + " " + i.Ref.Name }
+
+// Do implements Intent.
+func (i CreateGroup) Do() string { return "creating managed instance group " + i.Group }
+
+// Do implements Intent.
+func (i CreateRequest) Do() string { return "creating resize request " + i.Name }
+
+// Do implements Intent.
+func (i CancelRequest) Do() string { return "cancelling resize request " + i.Name }
+
+// Do implements Intent.
 func (i CreateInstances) Do() string {
 	return "creating instances in managed instance group " + i.Group
 }
+
+// Do implements Intent.
 func (i DeleteInstances) Do() string {
 	return "deleting instances of managed instance group " + i.Group
 }
+
+// Do implements Intent.
 func (i DeleteInstance) Do() string { return "deleting instance " + i.Name }
-func (i DeleteGroup) Do() string    { return "deleting managed instance group " + i.Group }
+
+// Do implements Intent.
+func (i DeleteGroup) Do() string { return "deleting managed instance group " + i.Group }
+
+// Do implements Intent.
 func (i DeleteTemplate) Do() string { return "deleting instance template " + i.Name }
-func (i Command) Do() string        { return "telling Slurm: " + string(i.Kind) }
+
+// Do implements Intent.
+func (i Command) Do() string { return "telling Slurm: " + string(i.Kind) }
 
 // Outcome is what came of an intent.
 type Outcome struct {

@@ -50,7 +50,7 @@ type Record struct {
 	// Orphans are machines and groups of ours that no record knows, with when each was first seen.
 	Orphans []Orphan `json:"orphans,omitempty"`
 	// Events are the 100 most recent cluster_events.
-	Events []ClusterEvent `json:"events,omitempty"`
+	Events []Event `json:"events,omitempty"`
 	// Expire is when a tombstone may be forgotten.
 	Expire time.Time `json:"expire,omitzero"`
 }
@@ -64,8 +64,8 @@ type Condition struct {
 	Since   time.Time `json:"since"`
 }
 
-// ClusterEvent is one of the product's cluster_events.
-type ClusterEvent struct {
+// Event is one of the product's cluster_events.
+type Event struct {
 	Type    string    `json:"eventType"`
 	Time    time.Time `json:"eventTime"`
 	Message string    `json:"eventMessage"`

@@ -48,7 +48,7 @@ func (t *Turn) poolIDs() []string {
 
 func (t *Turn) allocation(p *cluster.Pool, a *cluster.Allocation, active *int) {
 	if a.Phase != cluster.Cancelling && a.Phase != cluster.Closing && !t.neededAllocation(a) {
-		t.retire(p, a, "no job needs it")
+		t.retire(a, "no job needs it")
 	}
 	switch a.Phase {
 	case cluster.Admitting:
@@ -94,7 +94,7 @@ func (t *Turn) neededAllocation(a *cluster.Allocation) bool {
 }
 
 // retire gives an allocation up: what it asked for is cancelled, its group removed.
-func (t *Turn) retire(p *cluster.Pool, a *cluster.Allocation, why string) {
+func (t *Turn) retire(a *cluster.Allocation, why string) {
 	a.Retired = oneLine(why, 300)
 	asked := a.Phase == cluster.Queued || a.Phase == cluster.Requesting && a.Tries > 0
 	grouped := asked || a.Phase == cluster.Granted || a.Phase == cluster.Grouping && a.Tries > 0 || a.Phase == cluster.Requesting

@@ -35,7 +35,7 @@ func busy(b *testing.B, n int) *world {
 		j.Nodes = append(j.Nodes, id)
 		snap.Nodes["a3u"] = append(snap.Nodes["a3u"], cluster.SlurmNode{Index: i, State: "ALLOCATED", Flags: cluster.FlagCloud, Booted: w.now})
 		*w.s.EnsureNode(id) = cluster.Node{Index: i, Phase: cluster.Ready, Generation: 1, Since: w.now, Allocation: a.Name,
-			InstanceID: uint64(1000 + i), Created: w.now, Status: "RUNNING", Asked: w.now.Add(-time.Hour), Job: a.Job} //nolint:gosec // small
+			InstanceID: uint64(1000 + i), Created: w.now, Status: "RUNNING", Asked: w.now.Add(-time.Hour), Job: a.Job}
 	}
 	w.s.Slurm = snap
 	return w

@@ -46,7 +46,7 @@ func (w *world) turn(pass time.Duration, with func(*Turn)) Plan {
 }
 
 // settle steps, answering every intent of the kinds that answer knows with success, until none is left.
-func (w *world) settle(plan Plan) Plan {
+func (w *world) settle(plan Plan) {
 	w.t.Helper()
 	for range 20 {
 		var outcomes []cluster.Outcome
@@ -54,7 +54,7 @@ func (w *world) settle(plan Plan) Plan {
 			outcomes = append(outcomes, w.answer(i))
 		}
 		if len(outcomes) == 0 {
-			return plan
+			return
 		}
 		plan = w.turn(time.Second, func(t *Turn) {
 			for _, o := range outcomes {
@@ -63,7 +63,6 @@ func (w *world) settle(plan Plan) Plan {
 		})
 	}
 	w.t.Fatalf("the intents do not come to an end: %v", plan.Intents)
-	return plan
 }
 
 func (w *world) answer(i cluster.Intent) cluster.Outcome {
@@ -148,7 +147,7 @@ func (w *world) granted(pool string) {
 	group := cluster.Group{Found: true, Request: &cluster.Request{Found: true, State: "SUCCEEDED"}}
 	vms := []cluster.Instance{w.vm("flexvm-login-0", 2, "flexvm-login-group")}
 	for _, i := range a.Nodes {
-		vms = append(vms, w.vm(fmt.Sprintf("flexvm-%s-%d", pool, i), uint64(100+i), a.Group)) //nolint:gosec // small
+		vms = append(vms, w.vm(fmt.Sprintf("flexvm-%s-%d", pool, i), uint64(100+i), a.Group))
 	}
 	w.turn(time.Second, func(t *Turn) {
 		t.Observe(cluster.Observation{At: w.now, Groups: map[string]cluster.Group{a.Group: group}})

@@ -17,46 +17,62 @@ func (t *Turn) Observe(o cluster.Observation) {
 	t.observeOrphans(o)
 }
 
+// observeOperations follows long operations to their ends.
 func (t *Turn) observeOperations(o cluster.Observation) {
-	for i := range t.s.Resources {
-		r := &t.s.Resources[i]
-		v, looked := o.Operations[r.Operation]
-		if r.Operation == "" || !looked || v.Found && !v.Done {
-			continue
-		}
-		r.Operation = ""
-		switch {
-		case r.Phase == cluster.ResourceLeaving && v.Error != nil:
-			r.Problem, r.Look = v.Error, t.now.Add(t.policy.pause(r.Tries))
-		case r.Phase == cluster.ResourceLeaving && !v.Found:
-			r.Look = t.now // ask for the removal again: the answer tells
-		case r.Phase == cluster.ResourceLeaving:
-			t.removed(r)
-			t.observeOperations(o) // the list has changed under the loop
-			return
-		case v.Error != nil:
-			t.failed(r, v.Error)
-		case !v.Found:
-			r.Phase, r.Look = cluster.ResourceWanted, t.now // ask for it again: the answer tells
-		case r.Kind != cluster.KindInstance:
-			t.made(r)
+	for _, ref := range t.refs() {
+		r := t.resourceByRef(ref)
+		if v, ended := ended(o, r.Operation); ended {
+			r.Operation = ""
+			t.operationEnded(r, v)
 		}
 	}
 	for _, id := range t.poolIDs() {
 		p := t.s.Pools[id]
 		for i := range p.Allocations {
 			a := &p.Allocations[i]
-			v, looked := o.Operations[a.Operation]
-			if a.Operation == "" || !looked || v.Found && !v.Done {
-				continue
-			}
-			a.Operation = ""
-			if v.Error != nil {
+			v, ended := ended(o, a.Operation)
+			switch {
+			case !ended:
+			case v.Error != nil:
 				t.allocationFailed(p, a, v.Error)
-			} else {
+			default:
 				t.grouped(p, a)
 			}
 		}
+	}
+}
+
+// refs names the resources that are recorded now: following one may remove it.
+func (t *Turn) refs() []cluster.ResourceRef {
+	refs := make([]cluster.ResourceRef, len(t.s.Resources))
+	for i := range t.s.Resources {
+		refs[i] = t.s.Resources[i].ResourceRef
+	}
+	return refs
+}
+
+// ended reports whether an operation was looked at and is at its end, or has been forgotten by its service.
+func ended(o cluster.Observation, operation string) (cluster.OperationView, bool) {
+	v, looked := o.Operations[operation]
+	return v, operation != "" && looked && (v.Done || !v.Found)
+}
+
+func (t *Turn) operationEnded(r *cluster.Resource, v cluster.OperationView) {
+	leaving := r.Phase == cluster.ResourceLeaving
+	switch {
+	case leaving && v.Error != nil:
+		r.Problem, r.Look = v.Error, t.now.Add(t.policy.pause(r.Tries))
+	case leaving && v.Found:
+		t.removed(r)
+	case v.Error != nil:
+		t.failed(r, v.Error)
+	case !v.Found: // ask for it again: the answer tells
+		r.Look = t.now
+		if !leaving {
+			r.Phase = cluster.ResourceWanted
+		}
+	case r.Kind != cluster.KindInstance:
+		t.made(r)
 	}
 }
 
@@ -93,22 +109,64 @@ func (t *Turn) observeRequest(p *cluster.Pool, a *cluster.Allocation, g cluster.
 	if r == nil {
 		return
 	}
-	if r.Found && r.State != a.Request && a.Phase == cluster.Queued && (r.State == "ACCEPTED" || r.State == "CREATING") {
-		t.say(kindAllocation, a.Name, "its resize request is %s", r.State)
-	}
+	before := a.Request
 	a.Request = r.State
 	switch {
-	case r.State == "SUCCEEDED" && (a.Phase == cluster.Queued || t.wantedAgain(a)):
-		t.poolWorked(p)
-		t.say(kindAllocation, a.Name, "capacity granted for %s, %s after it was asked for", t.hostlist(a.Pool, a.Nodes),
-			t.now.Sub(a.Made).Round(time.Second))
-		t.setPhase(a, cluster.Granted)
-		a.Retired = ""
-		t.comment(a, "convoke: "+t.hostlist(a.Pool, a.Nodes)+" granted, machines are starting")
-	case r.State == "SUCCEEDED": // it came after the cancel, and nobody needs it: it goes with its group
+	case !r.Found:
+		t.requestMissing(a)
+	case r.State == "SUCCEEDED":
+		t.requestGranted(p, a)
+	case r.State == "FAILED":
+		t.requestFailed(p, a, r)
+	case r.State == "CANCELLED":
+		if a.Phase == cluster.Queued {
+			a.Retired = "someone has cancelled its resize request"
+		}
+		t.say(kindAllocation, a.Name, "its resize request is cancelled")
+		t.cancelled(a)
+	default:
+		t.requestWaits(a, r, before)
+	}
+}
+
+// requestWaits tells what a request that is not at its end is waiting for.
+func (t *Turn) requestWaits(a *cluster.Allocation, r *cluster.Request, before string) {
+	if r.State != before && a.Phase == cluster.Queued {
+		t.say(kindAllocation, a.Name, "its resize request is %s", r.State)
+	}
+	if r.Attempt != nil && (a.Problem == nil || a.Problem.Message != r.Attempt.Message) {
+		a.Problem = r.Attempt
+		t.sayProblem(kindAllocation, a.Name, r.Attempt, "still waiting; the last attempt says: %s", r.Attempt.Message)
+	}
+}
+
+// requestMissing: there is no such request. It never came to be, or someone has deleted it.
+func (t *Turn) requestMissing(a *cluster.Allocation) {
+	switch {
+	case a.Phase == cluster.Cancelling:
+		t.cancelled(a)
+	case t.now.Sub(a.Since) > t.policy.Retry:
+		t.setPhase(a, cluster.Requesting)
+	}
+}
+
+func (t *Turn) requestGranted(p *cluster.Pool, a *cluster.Allocation) {
+	if a.Phase != cluster.Queued && !t.wantedAgain(a) {
+		// It came after the cancel, and nobody needs it: it goes with its group.
 		t.say(kindAllocation, a.Name, "capacity came although nobody needs it any more; removing it")
 		t.cancelled(a)
-	case r.State == "FAILED" && a.Phase == cluster.Queued:
+		return
+	}
+	t.poolWorked(p)
+	t.say(kindAllocation, a.Name, "capacity granted for %s, %s after it was asked for", t.hostlist(a.Pool, a.Nodes),
+		t.now.Sub(a.Made).Round(time.Second))
+	t.setPhase(a, cluster.Granted)
+	a.Retired = ""
+	t.comment(a, "convoke: "+t.hostlist(a.Pool, a.Nodes)+" granted, machines are starting")
+}
+
+func (t *Turn) requestFailed(p *cluster.Pool, a *cluster.Allocation, r *cluster.Request) {
+	if a.Phase == cluster.Queued {
 		problem := r.Error
 		if problem == nil {
 			problem = &cluster.Problem{Class: cluster.Unknown, Doing: "waiting for resize request", Resource: a.Name, Message: "it failed without saying why"}
@@ -117,21 +175,8 @@ func (t *Turn) observeRequest(p *cluster.Pool, a *cluster.Allocation, g cluster.
 		t.sayProblem(kindAllocation, a.Name, problem, "its resize request failed: %s", problem.Message)
 		t.poolFailed(p, problem)
 		a.Retired = oneLine(problem.Message, 300)
-		t.cancelled(a)
-	case r.State == "FAILED", r.State == "CANCELLED":
-		if a.Phase == cluster.Queued {
-			a.Retired = "someone has cancelled its resize request"
-		}
-		t.say(kindAllocation, a.Name, "its resize request is %s", r.State)
-		t.cancelled(a)
-	case !r.Found && a.Phase == cluster.Cancelling:
-		t.cancelled(a)
-	case !r.Found && t.now.Sub(a.Since) > t.policy.Retry:
-		t.setPhase(a, cluster.Requesting) // it never came to be, or someone has deleted it
-	case r.Attempt != nil && (a.Problem == nil || a.Problem.Message != r.Attempt.Message):
-		a.Problem = r.Attempt
-		t.sayProblem(kindAllocation, a.Name, r.Attempt, "still waiting; the last attempt says: %s", r.Attempt.Message)
 	}
+	t.cancelled(a)
 }
 
 // wantedAgain reports whether a job needs what is being cancelled.
@@ -251,24 +296,11 @@ func (t *Turn) observeMachines(o cluster.Observation) {
 
 // seen takes in a machine that is there.
 func (t *Turn) seen(id cluster.NodeID, n *cluster.Node, inst *cluster.Instance) {
-	p := t.s.Pool(id.Pool)
 	a := t.lookup(id.Pool, n.Allocation)
 	if a == nil || inst.Group != "" && inst.Group != a.Group {
 		return // of an earlier allocation, on its way out: an orphan, if it stays
 	}
-	switch {
-	case n.InstanceID == 0:
-		n.InstanceID, n.Created = inst.ID, cluster.Moment(inst.Created)
-	case n.InstanceID != inst.ID:
-		// Compute Engine, or a person, has made it anew under its name.
-		t.say(kindNode, t.s.Name(id), "it is another machine now: instance %d in place of %d", inst.ID, n.InstanceID)
-		if n.Phase != cluster.Deleting {
-			t.tellNode(cluster.CommandLost, id, n)
-			n.Generation++
-			t.move(n, cluster.Provisioning, "")
-		}
-		n.InstanceID, n.Created, n.Booted = inst.ID, cluster.Moment(inst.Created), time.Time{}
-	}
+	t.identify(id, n, inst)
 	n.Status = inst.Status
 	if !inst.LeaseEnd.IsZero() {
 		n.LeaseEnd = cluster.Moment(inst.LeaseEnd)
@@ -282,22 +314,44 @@ func (t *Turn) seen(id cluster.NodeID, n *cluster.Node, inst *cluster.Instance) 
 	case vmRunning:
 		n.Suspect = ""
 		if n.Phase == cluster.Requested || n.Phase == cluster.Provisioning {
-			t.poolWorked(p)
+			t.poolWorked(t.s.Pool(id.Pool))
 			t.move(n, cluster.Booting, "")
 			t.say(kindNode, t.s.Name(id), "its machine runs and is starting up%s", until(n.LeaseEnd))
 		}
 	case "REPAIRING":
 		n.Suspect = ""
 	default: // STOPPING, STOPPED, TERMINATED, SUSPENDING, …: it will not come back by itself
-		if n.Phase != cluster.Deleting && n.Phase != cluster.Failed {
-			why := "its machine is " + inst.Status
-			if n.Suspect != "" && n.Suspect != notListed {
-				why += " (" + n.Suspect + ")"
-			}
-			t.fail(id, n, why)
-		}
-		n.Suspect = ""
+		t.stopped(id, n)
 	}
+}
+
+// identify notes which machine stands behind a node, and that it is another one than before.
+func (t *Turn) identify(id cluster.NodeID, n *cluster.Node, inst *cluster.Instance) {
+	if n.InstanceID == inst.ID {
+		return
+	}
+	if n.InstanceID != 0 {
+		// Compute Engine, or a person, has made it anew under its name.
+		t.say(kindNode, t.s.Name(id), "it is another machine now: instance %d in place of %d", inst.ID, n.InstanceID)
+		if n.Phase != cluster.Deleting {
+			t.tellNode(cluster.CommandLost, id, n)
+			n.Generation++
+			t.move(n, cluster.Provisioning, "")
+		}
+	}
+	n.InstanceID, n.Created, n.Booted = inst.ID, cluster.Moment(inst.Created), time.Time{}
+}
+
+// stopped takes in that a machine is there but does not run, and takes its name.
+func (t *Turn) stopped(id cluster.NodeID, n *cluster.Node) {
+	if n.Phase != cluster.Deleting && n.Phase != cluster.Failed {
+		why := "its machine is " + n.Status
+		if n.Suspect != "" && n.Suspect != notListed {
+			why += " (" + n.Suspect + ")"
+		}
+		t.fail(id, n, why)
+	}
+	n.Suspect = ""
 }
 
 func until(end time.Time) string {

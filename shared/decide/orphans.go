@@ -11,40 +11,17 @@ import (
 // observeOrphans notes what bears our mark and no record knows, and forgets what is no longer there. Only complete looks
 // count: what was not seen is kept.
 func (t *Turn) observeOrphans(o cluster.Observation) {
-	var found []cluster.Orphan
-	looked := map[cluster.OrphanKind]bool{}
-	if o.Instances != nil {
-		looked[cluster.OrphanInstance] = true
-		for name, inst := range o.Instances { // in any order: what is found is sorted below
-			if !t.known(&inst) {
-				found = append(found, cluster.Orphan{Kind: cluster.OrphanInstance, Name: name, Zone: inst.Zone, ID: inst.ID, Group: inst.Group})
-			}
-		}
-	}
+	found := t.unknownInstances(o)
 	if o.Owned != nil {
 		t.s.Swept = cluster.Moment(o.At)
-		looked[cluster.OrphanGroup], looked[cluster.OrphanTemplate] = true, true
-		groups := t.groups()
-		for _, g := range o.Owned.Groups {
-			if !groups[g.Name] {
-				found = append(found, cluster.Orphan{Kind: cluster.OrphanGroup, Name: g.Name, Zone: g.Zone})
-			}
-		}
-		for _, name := range o.Owned.Templates {
-			if !t.knownTemplate(name) {
-				found = append(found, cluster.Orphan{Kind: cluster.OrphanTemplate, Name: name})
-			}
-		}
+		found = append(found, t.unknownOwned(o.Owned)...)
 	}
-	if len(looked) == 0 {
-		return
-	}
-	kept := t.s.Orphans[:0:0]
-	for _, old := range t.s.Orphans {
-		if !looked[old.Kind] {
-			kept = append(kept, old)
+	kept := slices.DeleteFunc(slices.Clone(t.s.Orphans), func(old cluster.Orphan) bool {
+		if old.Kind == cluster.OrphanInstance {
+			return o.Instances != nil
 		}
-	}
+		return o.Owned != nil
+	})
 	for _, f := range found {
 		f.First = t.now
 		for _, old := range t.s.Orphans {
@@ -58,6 +35,33 @@ func (t *Turn) observeOrphans(o cluster.Observation) {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
 	})
 	t.s.Orphans = kept
+}
+
+// unknownInstances are those of a complete list, none when there is none, that no record knows.
+func (t *Turn) unknownInstances(o cluster.Observation) []cluster.Orphan {
+	var found []cluster.Orphan
+	for name, inst := range o.Instances { // in any order: what is found is sorted
+		if !t.known(&inst) {
+			found = append(found, cluster.Orphan{Kind: cluster.OrphanInstance, Name: name, Zone: inst.Zone, ID: inst.ID, Group: inst.Group})
+		}
+	}
+	return found
+}
+
+func (t *Turn) unknownOwned(o *cluster.Owned) []cluster.Orphan {
+	var found []cluster.Orphan
+	groups := t.groups()
+	for _, g := range o.Groups {
+		if !groups[g.Name] {
+			found = append(found, cluster.Orphan{Kind: cluster.OrphanGroup, Name: g.Name, Zone: g.Zone})
+		}
+	}
+	for _, name := range o.Templates {
+		if !t.knownTemplate(name) {
+			found = append(found, cluster.Orphan{Kind: cluster.OrphanTemplate, Name: name})
+		}
+	}
+	return found
 }
 
 // known reports whether a record stands for this very instance, or may come to.

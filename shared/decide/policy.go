@@ -15,6 +15,8 @@ type Policy struct {
 	// PollMin and PollMax bound how often a thing in motion is looked at; between them the pause grows with the time
 	// that it has been in motion.
 	PollMin, PollMax time.Duration
+	// PollFirst is the first pause before a group that is being made is looked at: a job waits behind it.
+	PollFirst time.Duration
 	// Retry is when an intent whose outcome was never folded in is decided again. It is longer than an intent's deadline.
 	Retry time.Duration
 	// RetryMax bounds the growing pause after failures that may pass by themselves.
@@ -72,6 +74,7 @@ func Defaults() Policy {
 		OrphanEvery:       10 * time.Minute,
 		OrphanAge:         10 * time.Minute,
 		PollMin:           time.Second,
+		PollFirst:         30 * time.Millisecond,
 		PollMax:           time.Minute,
 		Retry:             45 * time.Second,
 		RetryMax:          5 * time.Minute,

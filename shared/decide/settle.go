@@ -9,17 +9,11 @@ import (
 
 // Settle takes in what came of an intent.
 func (t *Turn) Settle(o cluster.Outcome) {
+	if ref, ok := ensured(o.Intent); ok {
+		t.settleResource(ref, o)
+		return
+	}
 	switch i := o.Intent.(type) {
-	case cluster.Check:
-		t.settleResource(i.Ref, o)
-	case cluster.EnsureSecret:
-		t.settleResource(i.Ref, o)
-	case cluster.EnsureTemplate:
-		t.settleResource(i.Ref, o)
-	case cluster.EnsureDisk:
-		t.settleResource(i.Ref, o)
-	case cluster.EnsureInstance:
-		t.settleResource(i.Ref, o)
 	case cluster.Remove:
 		t.settleRemoval(i.Ref, o)
 	case cluster.CreateGroup:
@@ -45,6 +39,23 @@ func (t *Turn) Settle(o cluster.Outcome) {
 	case cluster.Command:
 		t.sayFailure(kindSlurm, string(i.Kind), o)
 	}
+}
+
+// ensured is the resource that an intent checks or makes.
+func ensured(i cluster.Intent) (cluster.ResourceRef, bool) {
+	switch i := i.(type) {
+	case cluster.Check:
+		return i.Ref, true
+	case cluster.EnsureSecret:
+		return i.Ref, true
+	case cluster.EnsureTemplate:
+		return i.Ref, true
+	case cluster.EnsureDisk:
+		return i.Ref, true
+	case cluster.EnsureInstance:
+		return i.Ref, true
+	}
+	return cluster.ResourceRef{}, false
 }
 
 // sayFailure puts a failure on the timeline; the record that asked asks again by itself.
@@ -131,7 +142,7 @@ func (t *Turn) settleAllocation(pool, name string, phase cluster.AllocationPhase
 	switch phase {
 	case cluster.Grouping:
 		if o.Operation != "" {
-			a.Operation, a.Look = o.Operation, t.now.Add(t.policy.PollMin)
+			a.Operation, a.Look = o.Operation, t.now.Add(t.policy.PollFirst)
 			return
 		}
 		t.grouped(p, a)
@@ -200,7 +211,7 @@ func (t *Turn) allocationFailed(p *cluster.Pool, a *cluster.Allocation, problem 
 	}
 	if problem.Class.Permanent() && !ending {
 		t.poolFailed(p, problem)
-		t.retire(p, a, problem.Message)
+		t.retire(a, problem.Message)
 	}
 }
 

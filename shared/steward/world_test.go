@@ -16,7 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"cloud.google.com/go/filestore/apiv1"
+	filestore "cloud.google.com/go/filestore/apiv1"
 	"cloud.google.com/go/filestore/apiv1/filestorepb"
 
 	"github.com/convoke-hpc/convoke/events"
@@ -42,7 +42,7 @@ var (
 // store, simulated Slurm, guests that boot and report, messages that are delivered again until they are taken, and
 // ticks.
 type world struct {
-	t     *testing.T
+	t     testing.TB
 	ctx   context.Context
 	cloud *gcp.Server
 	fuse  *fuse
@@ -53,12 +53,13 @@ type world struct {
 	current *steward.Steward
 	holders int
 	slurm   *slurm.Controller
-	saved   []byte
 	guests  map[string]context.CancelFunc
 	wg      sync.WaitGroup
 	lost    func(typ string) bool // messages that never arrive
 	again   []time.Duration       // how much later each message comes once more
-	sick    map[string]bool       // machines that never boot
+	boot    time.Duration         // from RUNNING to the report of the end of start-up
+
+	onRequest func(*http.Request)
 }
 
 // inWorld runs a scenario in a world of its own. The process dies after call number crash of the store or the cloud; 0:
@@ -66,38 +67,61 @@ type world struct {
 func inWorld(t *testing.T, crash int64, scenario func(w *world)) (calls int64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(context.Background())
-		w := &world{t: t, ctx: ctx, fuse: &fuse{limit: crash}, guests: map[string]context.CancelFunc{}, sick: map[string]bool{}}
+		st, err := embedded.Open(t.TempDir(), embedded.Options{NoSync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
 		delays := gcp.DefaultDelays()
 		delays.Operation, delays.Group, delays.Stopping = time.Second, time.Second, 5*time.Second
-		server, err := gcp.New(gcp.Options{Project: key.Project, Seed: 1, Delays: &delays, Events: w.heard, Machines: w, Logger: quiet()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.cloud = server
-		w.makeHome()
-		if w.st, err = embedded.Open(t.TempDir(), embedded.Options{NoSync: true}); err != nil {
-			t.Fatal(err)
-		}
-		w.gc, err = gce.New(ctx, gce.Options{Project: key.Project, Endpoint: "http://gcp.simulated", HTTPClient: &http.Client{Transport: server.Transport()},
-			Random: constant{}, Logger: quiet()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.restart()
-		w.wg.Go(w.ticks)
+		w, stop := newWorld(t, st, &delays, crash)
 		scenario(w)
+		stop()
+		calls = w.fuse.calls.Load()
+	})
+	return calls
+}
+
+// newWorld is a world on a store; stop ends it.
+func newWorld(t testing.TB, st store.Store, delays *gcp.Delays, crash int64) (w *world, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	w = &world{t: t, ctx: ctx, st: st, fuse: &fuse{limit: crash}, guests: map[string]context.CancelFunc{}, boot: 10 * time.Second}
+	server, err := gcp.New(gcp.Options{Project: key.Project, Seed: 1, Delays: delays, Events: w.heard, Machines: w, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.cloud = server
+	w.makeHome()
+	w.gc, err = gce.New(ctx, gce.Options{Project: key.Project, Endpoint: "http://gcp.simulated",
+		HTTPClient: &http.Client{Transport: heardRequests{server.Transport(), w}}, Random: constant{}, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.restart()
+	w.wg.Go(w.ticks)
+	return w, func() {
 		cancel()
 		w.wg.Wait()
 		w.gc.Close()
-		for _, c := range []io.Closer{server, w.st} {
+		for _, c := range []io.Closer{server, st} {
 			if err := c.Close(); err != nil {
 				t.Errorf("closing: %v", err)
 			}
 		}
-		calls = w.fuse.calls.Load()
-	})
-	return calls
+	}
+}
+
+// heardRequests is the way to the cloud; the world can listen.
+type heardRequests struct {
+	http.RoundTripper
+	w *world
+}
+
+func (h heardRequests) RoundTrip(r *http.Request) (*http.Response, error) {
+	if h.w.onRequest != nil {
+		h.w.onRequest(r)
+	}
+	return h.RoundTripper.RoundTrip(r)
 }
 
 func quiet() *slog.Logger {
@@ -363,18 +387,14 @@ func (w *world) slurmctld() *slurm.Controller {
 func (w *world) InstanceRunning(_ context.Context, i gcp.Instance) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	w.mu.Lock()
-	sick := w.sick[i.Name]
 	w.guests[i.Name] = cancel
 	w.mu.Unlock()
-	if sick {
-		return
-	}
 	born := time.Now()
 	w.wg.Go(func() {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(10 * time.Second):
+		case <-time.After(w.boot):
 		}
 		boot := &events.NodeBoot{Cluster: key, Node: i.Name, InstanceID: i.ID, OK: true, Time: time.Now()}
 		switch i.Metadata[bootstrap.KeyRole] {
