@@ -458,6 +458,38 @@ func TestGate(t *testing.T) {
 	}
 }
 
+// TestGateWaitsForTheLast: that one of two has left is not enough.
+func TestGateWaitsForTheLast(t *testing.T) {
+	var g Gate
+	inside := make(chan struct{}, 2)
+	h := g.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		inside <- struct{}{}
+		<-r.Context().Done()
+	}))
+	var each [2]struct {
+		leave context.CancelFunc
+		left  sync.WaitGroup
+	}
+	for i := range each {
+		ctx, leave := context.WithCancel(context.Background())
+		each[i].leave = leave
+		each[i].left.Go(func() { h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil).WithContext(ctx)) })
+		<-inside
+	}
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	for i := range each {
+		if err := g.Drain(over); err == nil {
+			t.Errorf("drained with %d inside", len(each)-i)
+		}
+		each[i].leave()
+		each[i].left.Wait()
+	}
+	if err := g.Drain(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
 // FuzzRead: whatever is sent is read or refused, and never half.
 func FuzzRead(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.http")
