@@ -473,7 +473,9 @@ func TestGateWaitsForTheLast(t *testing.T) {
 	for i := range each {
 		ctx, leave := context.WithCancel(context.Background())
 		each[i].leave = leave
-		each[i].left.Go(func() { h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil).WithContext(ctx)) })
+		each[i].left.Go(func() {
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil).WithContext(ctx))
+		})
 		<-inside
 	}
 	over, cancel := context.WithCancel(context.Background())
