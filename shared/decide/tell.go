@@ -151,7 +151,8 @@ func (t *Turn) reconcileSlurm(pool *cluster.NodePool, id cluster.NodeID, n *clus
 		// Slurm believes in a machine that is not there. It would find out by itself, after SlurmdTimeout, and until then
 		// place work on it. But a machine that booted after the node came into its phase is the new one, which Slurm saw
 		// before we did.
-		if v.Booted.Before(n.Since) && (v.Up() || v.State == "ALLOCATED" && v.Flags.Any(cluster.FlagNotResponding)) {
+		believes := v.Booted.Before(n.Since) && (v.Up() || v.State == "ALLOCATED" && v.Flags.Any(cluster.FlagNotResponding))
+		if believes || n.Phase == cluster.Absent && !pool.Static(id.Index) && unusable(v) {
 			if n.Reason == "" {
 				n.Reason = "its machine is gone"
 			}
@@ -163,6 +164,12 @@ func (t *Turn) reconcileSlurm(pool *cluster.NodePool, id cluster.NodeID, n *clus
 			t.tellResume(id, n, v.Reason)
 		}
 	}
+}
+
+// unusable reports whether Slurm keeps a node from being asked for, on our word and nobody else's. Once its machine is
+// gone that word is over: left as it is, the node could never be used again.
+func unusable(v *cluster.SlurmNode) bool {
+	return (v.Flags.Any(cluster.FlagDrain) || v.State == "DOWN") && strings.HasPrefix(v.Reason, cluster.ReasonPrefix)
 }
 
 // tellResume ends a drain that is ours, and only that: the agent checks the reason at the last moment.

@@ -171,6 +171,14 @@ func scenarioHealthReport(w *world) {
 		}
 		return false
 	})
+	w.until("the node of the broken machine can be used again", 10*time.Minute, func(*cluster.State) bool {
+		for _, n := range w.slurmctld().Nodes() {
+			if n.Name == "flexvm-a3u-0" && (n.State == "DOWN" || n.Flags.Any(cluster.FlagDrain)) {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 var scenarios = []struct {
