@@ -77,7 +77,7 @@ func (s *Server) usage(region, metric string) int {
 	}
 	n := 0
 	for r := range s.requests.under("zones/") {
-		if r.active() && s.regionOf[zoneOf(r.Key)] == region {
+		if active(r) && s.regionOf[zoneOf(r.Key)] == region {
 			n++
 		}
 	}

@@ -194,3 +194,50 @@ func BenchmarkList10000(b *testing.B) {
 		}
 	}
 }
+
+// handClock shows the time that it is set to.
+type handClock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *handClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *handClock) set(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = now
+}
+
+func (c *handClock) AfterFunc(time.Duration, func()) gcp.Timer { return noTimer{} }
+
+type noTimer struct{}
+
+func (noTimer) Stop() bool { return true }
+
+// A clock without timers is enough: what is due is carried out when somebody
+// looks. If the clock steps back, what has happened has happened, and what
+// comes next is planned from there.
+func TestClockStepsBack(t *testing.T) {
+	clock := &handClock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	w := newWorld(t, gcp.Options{Clock: clock})
+	_, err := w.insert("vm", nil)
+	w.ok("inserting", err)
+	clock.set(clock.Now().Add(time.Minute))
+	w.wantStatus("vm", "RUNNING")
+	first, err := w.instance("vm")
+	w.ok("getting", err)
+	clock.set(clock.Now().Add(-time.Hour))
+	_, err = w.insert("vm-2", nil)
+	w.ok("inserting", err)
+	second, err := w.instance("vm-2")
+	w.ok("getting", err)
+	if second.GetCreationTimestamp() < first.GetLastStartTimestamp() {
+		t.Errorf("vm-2 was created at %s, before what came before it at %s", second.GetCreationTimestamp(), first.GetLastStartTimestamp())
+	}
+	w.ok("closing", w.cloud.Close())
+}

@@ -182,7 +182,7 @@ func (s *Server) FailRequest(zone, group, name, code, message string) error {
 		switch {
 		case r == nil:
 			failed = notFound(s.relative(key))
-		case !r.active():
+		case !active(r):
 			failed = invalid("The resize request '%s' is no longer active: it is %s.", name, r.Wire.GetState())
 		default:
 			s.failRequest(r, &failure{Code: code, Message: message})

@@ -3,6 +3,7 @@ package gcp
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -131,17 +132,13 @@ func fillGroup(g *computepb.InstanceGroupManager) {
 	g.InstanceTemplate = g.Versions[0].InstanceTemplate
 }
 
+// baseNamePattern leaves room for what follows: four characters, or a number.
+var baseNamePattern = regexp.MustCompile(`^[a-z](?:[-a-z0-9]{0,56}[a-z0-9])?$|^[a-z](?:[-a-z0-9]{0,48}[a-z0-9])?-#{1,10}(?:\[[0-9]{1,9}\])?$`)
+
 // checkGroup checks a group as it is to be.
 func (s *Server) checkGroup(g *computepb.InstanceGroupManager) error {
-	base := g.GetBaseInstanceName()
-	if i := strings.Index(base, "-#"); i > 0 {
-		base = base[:i] // "node-###" and "node-###[start]" number the instances
-	}
-	if err := checkName("resource.baseInstanceName", base); err != nil {
-		return err
-	}
-	if len(base) > 58 {
-		return invalidField("resource.baseInstanceName", base, "Must be at most 58 characters long.")
+	if base := g.GetBaseInstanceName(); !baseNamePattern.MatchString(base) {
+		return invalidField("resource.baseInstanceName", base, "Must be a name of at most 58 characters, perhaps with '-###' or '-###[first]' after it.")
 	}
 	if size := g.GetTargetSize(); size < 0 || size > 10000 {
 		return invalidField("resource.targetSize", fmt.Sprint(size), "Must be between 0 and 10000, inclusive.")
@@ -542,7 +539,7 @@ func (s *Server) chosen(g *group, links []string, skip bool) ([]*managed, error)
 		case m == nil && !skip:
 			return nil, invalidField(field, link, "The instance is not a member of the group '"+g.Wire.GetName()+"'.")
 		case m == nil:
-		case !m.leaving():
+		case !leaving(m):
 			if !slices.Contains(out, m) {
 				out = append(out, m)
 			}
@@ -579,7 +576,7 @@ func (s *Server) leave(c *call, links []string, skip bool, action string) (wire,
 		return nil, err
 	}
 	for _, m := range chosen {
-		if r := s.requests.get(m.State.Request); r != nil && r.active() {
+		if r := s.requests.get(m.State.Request); r != nil && active(r) {
 			return nil, invalid("The instance '%s' belongs to the resize request '%s', which is %s: cancel the request to give it up.", m.Wire.GetName(), r.Wire.GetName(), r.Wire.GetState())
 		}
 	}
@@ -675,7 +672,7 @@ func (s *Server) resizeTo(c *call, g *group, size int, kind string) (wire, error
 func (s *Server) victims(g *group, n int) []*managed {
 	var members []*managed
 	for m := range s.managed.under(g.Key + "/") {
-		if !m.leaving() {
+		if !leaving(m) {
 			members = append(members, m)
 		}
 	}

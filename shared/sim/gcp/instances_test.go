@@ -90,6 +90,7 @@ func TestInstanceIsChecked(t *testing.T) {
 			"machine type":   {func(i *computepb.Instance) { i.MachineType = new("n9-huge-1") }, "resource.machineType"},
 			"network":        {func(i *computepb.Instance) { i.NetworkInterfaces[0].Network = new("global/networks/none") }, "resource.networkInterfaces[0].network"},
 			"subnetwork":     {func(i *computepb.Instance) { i.NetworkInterfaces[0].Subnetwork = new("none") }, "resource.networkInterfaces[0].subnetwork"},
+			"address":        {func(i *computepb.Instance) { i.NetworkInterfaces[0].NetworkIP = new("10.0.0.1") }, "networkIP"},
 			"no disk":        {func(i *computepb.Instance) { i.Disks = nil }, "resource.disks"},
 			"tiny disk":      {func(i *computepb.Instance) { i.Disks[0].InitializeParams.DiskSizeGb = new(int64(1)) }, "diskSizeGb"},
 			"label":          {func(i *computepb.Instance) { i.Labels = map[string]string{"Key": "v"} }, "resource.labels"},

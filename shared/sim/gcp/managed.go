@@ -33,9 +33,9 @@ type managed = record[*computepb.ManagedInstance, managedState]
 
 func groupOf(m *managed) string { return m.Key[:strings.LastIndexByte(m.Key, '/')] }
 
-func (r *record[M, X]) leaving() bool {
-	m, ok := any(r.Wire).(*computepb.ManagedInstance)
-	return ok && (m.GetCurrentAction() == actionDeleting || m.GetCurrentAction() == actionAbandoning)
+// leaving says whether an instance is on its way out of its group.
+func leaving(m *managed) bool {
+	return m.Wire.GetCurrentAction() == actionDeleting || m.Wire.GetCurrentAction() == actionAbandoning
 }
 
 func (s *Server) addManaged(g *group, name, request string) *managed {
@@ -102,7 +102,7 @@ func (s *Server) randomName(n int) string {
 // once its turn in the queue has come.
 func (s *Server) createManaged(t task) {
 	m := s.managed.get(t.Owner)
-	if m == nil || m.State.Instance != "" || m.leaving() {
+	if m == nil || m.State.Instance != "" || leaving(m) {
 		return
 	}
 	g := s.groups.get(groupOf(m))
@@ -121,7 +121,7 @@ func (s *Server) createManaged(t task) {
 // tryManaged creates a group's VM if it can be, and otherwise notes why not
 // and leaves it to be tried again.
 func (s *Server) tryManaged(m *managed) {
-	if s.managed.get(m.Key) != m || m.State.Instance != "" || m.leaving() {
+	if s.managed.get(m.Key) != m || m.State.Instance != "" || leaving(m) {
 		return
 	}
 	g := s.groups.get(groupOf(m))
@@ -276,7 +276,7 @@ func (s *Server) mirror(r *instance) {
 // managedRuns follows when an instance has come to run.
 func (s *Server) managedRuns(r *instance) {
 	m := s.managed.get(r.State.Managed)
-	if m == nil || m.leaving() {
+	if m == nil || leaving(m) {
 		return
 	}
 	s.setAction(m, actionNone)
@@ -286,7 +286,7 @@ func (s *Server) managedRuns(r *instance) {
 // group that repairs replaces it.
 func (s *Server) managedStops(r *instance) {
 	m := s.managed.get(r.State.Managed)
-	if m == nil || m.leaving() || m.Wire.GetCurrentAction() == actionRecreating {
+	if m == nil || leaving(m) || m.Wire.GetCurrentAction() == actionRecreating {
 		return
 	}
 	if s.repairs(m) {
@@ -312,7 +312,7 @@ func (s *Server) managedLeaves(r *instance) {
 	switch {
 	case m.Wire.GetCurrentAction() == actionAbandoning:
 		return // it is let go at its time
-	case m.leaving():
+	case leaving(m):
 		s.dropManaged(m)
 	case m.Wire.GetCurrentAction() == actionRecreating:
 		s.after(0, "managed.create", m.Key, "")
@@ -330,7 +330,7 @@ func (s *Server) managedLeaves(r *instance) {
 // managedLeaseEnds follows when a group's VM has run for as long as it may.
 func (s *Server) managedLeaseEnds(r *instance) {
 	m := s.managed.get(r.State.Managed)
-	if m == nil || m.leaving() {
+	if m == nil || leaving(m) {
 		return
 	}
 	s.setAction(m, actionDeleting)

@@ -270,8 +270,11 @@ func (s *Server) assignAddresses(i *computepb.Instance) *failure {
 			}
 		}
 		if wanted := nic.GetNetworkIP(); wanted != "" {
-			if s.inUse[key][wanted] {
-				return &failure{Code: "IP_IN_USE_BY_ANOTHER_RESOURCE", Message: fmt.Sprintf("IP '%s' is already being used by another resource.", wanted), HTTP: 400}
+			if failed := s.checkAddress(key, sub.Wire.GetIpCidrRange(), wanted); failed != nil {
+				for _, unassigned := range i.GetNetworkInterfaces()[n:] {
+					unassigned.NetworkIP = nil // it is not the instance's to free
+				}
+				return failed
 			}
 			ip = wanted
 		}
@@ -285,6 +288,21 @@ func (s *Server) assignAddresses(i *computepb.Instance) *failure {
 		for _, access := range nic.GetAccessConfigs() {
 			s.openAccess(access)
 		}
+	}
+	return nil
+}
+
+// checkAddress is whether an address that is asked for can be had.
+func (s *Server) checkAddress(subnetwork, cidr, wanted string) *failure {
+	ip, err := netip.ParseAddr(wanted)
+	if err != nil || !netip.MustParsePrefix(cidr).Contains(ip) {
+		return &failure{
+			Code: "INVALID_FIELD_VALUE", HTTP: 400,
+			Message: invalidField("resource.networkInterfaces[].networkIP", wanted, "Must be an address within the subnetwork's range "+cidr+".").message,
+		}
+	}
+	if s.inUse[subnetwork][wanted] {
+		return &failure{Code: "IP_IN_USE_BY_ANOTHER_RESOURCE", Message: fmt.Sprintf("IP '%s' is already being used by another resource.", wanted), HTTP: 400}
 	}
 	return nil
 }

@@ -91,8 +91,8 @@ func (s *Server) start(c *call, spec operationSpec) *operation {
 	return r
 }
 
-// begin starts an operation that a task of that kind carries out after d, and
-// returns the request's answer.
+// answerWith starts an operation that a task of that kind carries out after d,
+// and returns the request's answer.
 func (s *Server) answerWith(c *call, spec operationSpec, d time.Duration, kind string) (wire, error) {
 	op := s.start(c, spec)
 	s.after(d, kind, op.Key, "")

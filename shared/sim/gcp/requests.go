@@ -28,9 +28,8 @@ type requestState struct {
 type request = record[*computepb.InstanceGroupManagerResizeRequest, requestState]
 
 // active says whether a request has not come to an end.
-func (r *record[M, X]) active() bool {
-	w, ok := any(r.Wire).(*computepb.InstanceGroupManagerResizeRequest)
-	return ok && (w.GetState() == requestCreating || w.GetState() == requestAccepted)
+func active(r *request) bool {
+	return r.Wire.GetState() == requestCreating || r.Wire.GetState() == requestAccepted
 }
 
 func requestRoutes() []route {
@@ -175,7 +174,7 @@ func (s *Server) flexProblems(g *group, byRequest bool) []string {
 // activeRequest of a group, or nil.
 func (s *Server) activeRequest(g *group) *request {
 	for r := range s.requests.under(g.Key + "/") {
-		if r.active() {
+		if active(r) {
 			return r
 		}
 	}
@@ -262,7 +261,7 @@ func (s *Server) attemptFailed(r *request, failed *failure) {
 // succeeded when all have.
 func (s *Server) requestProgress(i *instance) {
 	r := s.requests.get(i.State.Request)
-	if r == nil || !r.State.Granted || !r.active() {
+	if r == nil || !r.State.Granted || !active(r) {
 		return
 	}
 	r.State.Arrived++
@@ -306,7 +305,7 @@ func (s *Server) failRequest(r *request, failed *failure) {
 // fails. It says whether that is so.
 func (s *Server) lostRequest(m *managed, i *instance) bool {
 	r := s.requests.get(m.State.Request)
-	if r == nil || !r.active() {
+	if r == nil || !active(r) {
 		return false
 	}
 	s.failRequest(r, &failure{
@@ -341,7 +340,7 @@ func (s *Server) cancelledRequest(t task) {
 		s.finish(op.Key, &failure{Code: "RESOURCE_NOT_FOUND", Message: fmt.Sprintf("The resource '%s' was not found", s.relative(op.State.Target)), HTTP: 404})
 	case r.Wire.GetState() == requestCancelled:
 		s.finish(op.Key, nil)
-	case !r.active() || r.State.Granted:
+	case !active(r) || r.State.Granted:
 		s.finish(op.Key, &failure{Code: "RESOURCE_NOT_READY", Message: fmt.Sprintf("The resize request '%s' got its capacity before it could be cancelled.", r.Wire.GetName())})
 	default:
 		r.Wire.Status = &computepb.InstanceGroupManagerResizeRequestStatus{}
@@ -356,7 +355,7 @@ func (s *Server) deleteRequest(c *call) (wire, error) {
 	if r == nil {
 		return nil, notFound(s.relative(c.key()))
 	}
-	if r.active() {
+	if active(r) {
 		return nil, invalid("The resize request '%s' is %s: it can be deleted only when it is no longer active.", r.Wire.GetName(), r.Wire.GetState())
 	}
 	return s.answerWith(c, operationSpec{

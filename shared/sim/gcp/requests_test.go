@@ -184,6 +184,18 @@ func TestResizeRequestCancelTooLate(t *testing.T) {
 		w.pass(time.Minute)
 		w.wantState("r1", "SUCCEEDED")
 		w.wantStatus("node-0", "RUNNING")
+
+		// While its VMs are being created, it can be refused at once.
+		w.ok("setting capacity", w.cloud.SetCapacity(zone, h200, 2))
+		start := time.Now()
+		w.done(w.request("mig", "r2", "node-1"))
+		w.at(start, 27*time.Second)
+		w.wantState("r2", "ACCEPTED")
+		w.wantStatus("node-1", "PROVISIONING")
+		_, err = w.requests.Cancel(w.ctx, &computepb.CancelInstanceGroupManagerResizeRequestRequest{Project: project, Zone: zone, InstanceGroupManager: "mig", ResizeRequest: "r2"})
+		if message := w.refused(err, 400, "invalid"); !strings.Contains(message, "being provisioned") {
+			t.Errorf("the refusal is %q", message)
+		}
 	})
 }
 
