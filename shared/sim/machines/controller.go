@@ -28,8 +28,7 @@ func (g *Guests) control(vm *guest) {
 	daemons.Go(func() error { return c.Run(vm.ctx) })
 	daemons.Go(func() error { g.listen(vm, c); return nil })
 	g.enter(vm, c)
-	g.sayBooted(vm, true, "")
-	<-vm.ctx.Done()
+	g.keepSayingBooted(vm)
 	g.leave(vm)
 	if err := daemons.Wait(); err != nil {
 		g.options.Logger.Error("a controller ended badly", "cluster", vm.key.ID, "error", err)

@@ -183,7 +183,7 @@ func (g *Guests) boot(vm *guest) {
 	case bootstrap.RoleCompute:
 		g.compute(vm)
 	default:
-		g.sayBooted(vm, true, "")
+		g.keepSayingBooted(vm)
 	}
 }
 
@@ -251,7 +251,17 @@ func (g *Guests) register(vm *guest) {
 	vm.registered = true
 }
 
-// sayBooted tells of the end of a machine's start-up, until it is heard.
+// keepSayingBooted tells again and again that a machine is up, until it is off.
+func (g *Guests) keepSayingBooted(vm *guest) {
+	for {
+		g.sayBooted(vm, true, "")
+		if !g.sleep(vm.ctx, g.options.Repeat) {
+			return
+		}
+	}
+}
+
+// sayBooted tells of the end of a machine's start-up, until it is heard. Each report is an event of its own.
 func (g *Guests) sayBooted(vm *guest, ok bool, reason string) {
 	boot := &events.NodeBoot{
 		Cluster: vm.key, Node: vm.instance.Name, InstanceID: vm.instance.ID, OK: ok, Reason: reason, Time: g.now(),
@@ -259,7 +269,7 @@ func (g *Guests) sayBooted(vm *guest, ok bool, reason string) {
 	if !ok {
 		boot.Log = "convoke: start-up of " + vm.instance.Name + " failed\n" + reason
 	}
-	g.say(vm.ctx, vm, fmt.Sprintf("boot-%d", vm.instance.ID), events.TypeNodeBoot, boot)
+	g.say(vm.ctx, vm, fmt.Sprintf("boot-%d-%d", vm.instance.ID, boot.Time.UnixMilli()), events.TypeNodeBoot, boot)
 }
 
 // say publishes what a machine has to say, until it is heard or the machine is off. The id stays the same.

@@ -46,6 +46,7 @@ type stage struct {
 	bus    *Memory
 	folder string
 	lastID uint64
+	repeat time.Duration
 	vms    map[string]gcp.Instance
 
 	mu      sync.Mutex
@@ -57,7 +58,7 @@ func play(t *testing.T, script func(s *stage)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Hour) // the bubble's first moment is one that events do not believe in
-		s := &stage{T: t, key: cluster.Key{Project: "team-train", Location: "us-central1", ID: "c1"}, vms: map[string]gcp.Instance{}}
+		s := &stage{T: t, key: cluster.Key{Project: "team-train", Location: "us-central1", ID: "c1"}, vms: map[string]gcp.Instance{}, repeat: 24 * time.Hour}
 		s.bus = &Memory{Deliver: s.deliver}
 		s.open()
 		defer func() { s.Close() }()
@@ -70,7 +71,7 @@ func (s *stage) open() {
 	timing := slurm.DefaultTiming()
 	timing.ResumeTimeout = 20 * time.Minute
 	g, err := New(Options{
-		Publisher: s.bus, Commands: s.bus, Folder: s.folder, Timing: &timing,
+		Publisher: s.bus, Commands: s.bus, Folder: s.folder, Timing: &timing, Repeat: s.repeat,
 		Delays: &Delays{Controller: 40 * time.Second, Login: 30 * time.Second, Compute: time.Minute},
 		Logger: slog.New(slog.DiscardHandler),
 	})
@@ -406,6 +407,33 @@ func TestWhatRunningMachinesReport(t *testing.T) {
 	})
 }
 
+// Nothing but its own word tells that a login node or a controller is up, so a word that is lost is said again.
+func TestControllersAndLoginNodesSayAgainThatTheyAreUp(t *testing.T) {
+	play(t, func(s *stage) {
+		s.Close()
+		s.repeat = time.Minute
+		s.open()
+		s.run("c1-controller", bootstrap.RoleController)
+		s.run("c1-login-0", bootstrap.RoleLogin)
+		s.run("c1-a3u-0", bootstrap.RoleCompute)
+		s.after(2*time.Minute + 50*time.Second)
+		s.mu.Lock()
+		ids := map[string]bool{}
+		for _, e := range s.heard {
+			ids[e.ID] = true
+		}
+		if len(ids) != len(s.heard) {
+			t.Errorf("%d reports under %d ids", len(s.heard), len(ids))
+		}
+		s.mu.Unlock()
+		const controller, login = "c1-controller boot true ", "c1-login-0 boot true "
+		s.expectHeard(controller, controller, controller, login, login, login, "c1-a3u-0 boot true ")
+		s.gone("c1-login-0")
+		s.after(time.Minute)
+		s.expectHeard(controller)
+	})
+}
+
 func TestReportsOutliveTheNetworkButNotTheMachine(t *testing.T) {
 	play(t, func(s *stage) {
 		s.offline = true
@@ -417,7 +445,7 @@ func TestReportsOutliveTheNetworkButNotTheMachine(t *testing.T) {
 		s.offline = false
 		s.mu.Unlock()
 		s.after(time.Minute)
-		if id := s.heard[0].ID; id != "boot-1" {
+		if id := s.heard[0].ID; id != "boot-1-946688460000" { // of the first try
 			t.Errorf("id %s", id)
 		}
 		s.expectHeard("c1-a3u-0 boot true ")

@@ -33,6 +33,9 @@ type Options struct {
 	// Delays say how long starting takes; nil: DefaultDelays. Timing are Slurm's clocks; nil: slurm.DefaultTiming.
 	Delays *Delays
 	Timing *slurm.Timing
+	// Repeat is how often controllers and login nodes say again that they are up, since nothing else tells of them: a lost
+	// report must not matter. A minute when zero.
+	Repeat time.Duration
 	// Folder holds the state disks of the controllers, one file each. Empty: they are kept in memory.
 	Folder string
 	// Logger gets what is tried again. slog.Default when nil.
@@ -67,6 +70,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Timing == nil {
 		t := slurm.DefaultTiming()
 		o.Timing = &t
+	}
+	if o.Repeat <= 0 {
+		o.Repeat = time.Minute
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
