@@ -48,7 +48,11 @@ func (t *Turn) poolIDs() []string {
 
 func (t *Turn) allocation(p *cluster.Pool, a *cluster.Allocation, active *int) {
 	if a.Phase != cluster.Cancelling && a.Phase != cluster.Closing && !t.neededAllocation(a) {
-		t.retire(a, "no job needs it")
+		why := "no job needs it"
+		if a.Job == 0 { // static nodes are always needed
+			why = "its machines are gone"
+		}
+		t.retire(a, why)
 	}
 	switch a.Phase {
 	case cluster.Admitting:
