@@ -290,3 +290,9 @@ func (s *Server) RemoveFault(number int) bool { return number > 0 && s.faults.re
 
 // ClearFaults ends every fault.
 func (s *Server) ClearFaults() { s.faults.remove(0) }
+
+func (f *faults) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.planned)
+}

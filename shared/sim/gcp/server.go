@@ -1,7 +1,6 @@
 package gcp
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -230,10 +229,7 @@ func (s *Server) locked(do func()) error {
 
 // advance carries out what has become due.
 func (s *Server) advance() {
-	now := s.opts.Clock.Now().Add(s.ahead)
-	if now.Before(s.now) {
-		now = s.now // clocks may step back; what has happened has happened
-	}
+	now := s.clockTime()
 	for t := s.agenda.due(now); t != nil; t = s.agenda.due(now) {
 		if t.At.After(s.now) {
 			s.now = t.At
@@ -250,6 +246,7 @@ func (s *Server) advance() {
 
 // settle saves, hands out, and arms the timer.
 func (s *Server) settle() error {
+	defer s.arm()
 	if err := s.save(); err != nil {
 		s.opts.Logger.Error("the simulated cloud's state is not on disk", "error", err)
 		return err
@@ -258,7 +255,6 @@ func (s *Server) settle() error {
 		l.to.send(l.call)
 	}
 	s.outbox = nil
-	s.arm()
 	return nil
 }
 
@@ -321,79 +317,6 @@ func (s *Server) after(d time.Duration, kind, owner, arg string) {
 
 func (s *Server) delays() Delays { return s.settings.Delays }
 
-// A letter is a call that waits until the state which it tells of is saved.
-type letter struct {
-	to   *courier
-	call func(context.Context)
-}
-
-// A courier makes calls one at a time, in order, in a goroutine that exists
-// only while there are any.
-type courier struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-
-	mu      sync.Mutex
-	queue   []func(context.Context)
-	running bool
-	closed  bool
-	idle    *sync.Cond
-}
-
-func newCourier() *courier {
-	c := &courier{}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.idle = sync.NewCond(&c.mu)
-	return c
-}
-
-func (c *courier) send(call func(context.Context)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return
-	}
-	c.queue = append(c.queue, call)
-	if !c.running {
-		c.running = true
-		go c.run()
-	}
-}
-
-func (c *courier) run() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for len(c.queue) > 0 {
-		call := c.queue[0]
-		c.queue = c.queue[1:]
-		c.mu.Unlock()
-		call(c.ctx)
-		c.mu.Lock()
-	}
-	c.running = false
-	c.idle.Broadcast()
-}
-
-func (c *courier) close() {
-	c.cancel()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.closed = true
-	c.queue = nil
-	for c.running {
-		c.idle.Wait()
-	}
-}
-
-// wait returns when every call that was sent has returned.
-func (c *courier) wait() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.running {
-		c.idle.Wait()
-	}
-}
-
 // Flush returns when every call of Events and Machines that is due has
 // returned. It must not be called from within one.
 func (s *Server) Flush() error {
@@ -417,7 +340,17 @@ func copyOf(m map[string]int) map[string]int {
 func (s *Server) Now() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.opts.Clock.Now().Add(s.ahead)
+	return s.clockTime()
+}
+
+// clockTime never goes back, although clocks may: what has happened has
+// happened.
+func (s *Server) clockTime() time.Time {
+	now := s.opts.Clock.Now().Add(s.ahead)
+	if now.Before(s.now) {
+		return s.now
+	}
+	return now
 }
 
 func (s *Server) String() string { return fmt.Sprintf("simulated project %s", s.opts.Project) }
