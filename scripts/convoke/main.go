@@ -46,7 +46,7 @@ type app struct {
 // commands are all there are.
 func (a app) commands() []*cobra.Command {
 	return []*cobra.Command{
-		a.validate(), a.schema(), a.local(),
+		a.validate(), a.schema(), a.local(), a.demo(),
 		a.create(), a.delete(), a.reportFault(), a.clusters(), a.status(), a.timeline(), a.operation(),
 		a.job(), a.sim(),
 	}

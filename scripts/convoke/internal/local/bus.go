@@ -134,3 +134,13 @@ func publish(ctx context.Context, p *pubsub.Publisher, data []byte, attributes m
 	_, err := p.Publish(ctx, &pubsub.Message{Data: data, Attributes: attributes}).Get(ctx)
 	return err
 }
+
+// Publish sends one message to a topic, as anybody may with Pub/Sub's client, and returns when Pub/Sub has it.
+func (l *Local) Publish(ctx context.Context, topic string, data []byte, attributes map[string]string) error {
+	p := l.bus.client.Publisher(topic)
+	defer p.Stop()
+	if err := publish(ctx, p, data, attributes); err != nil {
+		return fmt.Errorf("publishing to %s, %w", topic, err)
+	}
+	return nil
+}
