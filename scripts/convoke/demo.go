@@ -25,7 +25,7 @@ import (
 
 // demo shows a cluster's life from its spec to nothing.
 func (a app) demo() *cobra.Command {
-	var examples string
+	s := staging{pace: local.Fast(), patience: 30 * time.Second}
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show in a minute what Convoke does",
@@ -37,9 +37,9 @@ Exit codes: 0 everything was as it should be, 1 something was not, 2 the command
 		Example: `  convoke demo
   convoke demo --examples examples`,
 		Args: arguments(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runDemo(cmd.Context(), examples) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runDemo(cmd.Context(), s) },
 	}
-	cmd.Flags().StringVar(&examples, "examples", "examples", "folder of the specs flexvm.json and static.json")
+	cmd.Flags().StringVar(&s.examples, "examples", "examples", "folder of the specs flexvm.json and static.json")
 	return cmd
 }
 
@@ -49,9 +49,18 @@ var (
 	steadyKey = cluster.Key{Project: "my-project", Location: "us-central1", ID: "steady"}
 )
 
+// staging is how a demonstration is given.
+type staging struct {
+	examples string
+	pace     local.Pace
+	// patience is how long a step may take. They take seconds; a slow machine may take more.
+	patience time.Duration
+}
+
 // performance is a demonstration that is under way.
 type performance struct {
 	app
+	staging
 	paint  paint
 	local  *local.Local
 	remote remote
@@ -71,10 +80,10 @@ type part struct {
 // outcome is what came of a part: for the moment it ends, and for the summary.
 type outcome struct{ said, short string }
 
-func (a app) runDemo(ctx context.Context, examples string) error {
+func (a app) runDemo(ctx context.Context, s staging) error {
 	specs := map[string][]byte{}
 	for _, name := range []string{"flexvm.json", "static.json"} {
-		text, err := os.ReadFile(filepath.Join(examples, name)) //nolint:gosec // where the person says
+		text, err := os.ReadFile(filepath.Join(s.examples, name)) //nolint:gosec // where the person says
 		if err != nil {
 			return badInput{fmt.Errorf("reading the example (run it in the repository, or give --examples), %w", err)}
 		}
@@ -88,9 +97,9 @@ func (a app) runDemo(ctx context.Context, examples string) error {
 	if err != nil {
 		return fmt.Errorf("making a log, %w", err)
 	}
-	d := &performance{app: a, paint: painted(a.out), began: time.Now(), seen: map[string][]store.TimelineEntry{}}
+	d := &performance{app: a, staging: s, paint: painted(a.out), began: time.Now(), seen: map[string][]store.TimelineEntry{}}
 	err = d.perform(ctx, local.Options{
-		DataDir: filepath.Join(dir, "data"), Seed: 1, Project: flexKey.Project, Location: flexKey.Location,
+		DataDir: filepath.Join(dir, "data"), Seed: 1, Project: flexKey.Project, Location: flexKey.Location, Pace: s.pace,
 		Logger: telemetry.NewLogger(log, telemetry.LogOptions{Format: telemetry.Text}),
 	}, specs)
 	err = errors.Join(err, log.Close())
@@ -149,15 +158,12 @@ func (d *performance) command(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// stepTime is how long a step may take. They take seconds; a slow machine may take more.
-const stepTime = 30 * time.Second
-
 // lookEvery is how often the demonstration looks while it waits.
 const lookEvery = 60 * time.Millisecond
 
 // until shows what happens until something is so, and fails when it is not so in time.
 func (d *performance) until(ctx context.Context, what string, is func(context.Context) (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, stepTime)
+	ctx, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
 	for {
 		ok, err := is(ctx)
@@ -171,7 +177,7 @@ func (d *performance) until(ctx context.Context, what string, is func(context.Co
 			err = pause(ctx, lookEvery)
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("it is not so after %s that %s", stepTime, what)
+			return fmt.Errorf("it is not so after %s that %s", d.patience, what)
 		}
 		if err != nil {
 			return fmt.Errorf("waiting until %s, %w", what, err)
@@ -245,12 +251,12 @@ func (d *performance) create(ctx context.Context, specs map[string][]byte) (outc
 		return outcome{}, err
 	}
 	err := d.until(ctx, "both clusters are running, and the static node is ready", func(ctx context.Context) (bool, error) {
-		flex, err := d.summary(ctx, flexKey)
-		if err != nil || flex == nil || flex.Phase != cluster.PhaseRunning {
+		flex, err := d.running(ctx, flexKey)
+		if err != nil || flex == nil {
 			return false, err
 		}
-		steady, err := d.summary(ctx, steadyKey)
-		return err == nil && steady != nil && steady.Phase == cluster.PhaseRunning && inPhase(steady, "a3u", cluster.Ready) == 1, err
+		steady, err := d.running(ctx, steadyKey)
+		return err == nil && steady != nil && inPhase(steady, "a3u", cluster.Ready) == 1, err
 	})
 	if err != nil {
 		return outcome{}, err
@@ -270,6 +276,20 @@ func (d *performance) summary(ctx context.Context, k cluster.Key) (*api.Summary,
 		return nil, nil //nolint:nilnil // both are answers: there is none
 	}
 	return s, err
+}
+
+// running is a cluster's summary once it runs, nil before that, and an error if it cannot.
+func (d *performance) running(ctx context.Context, k cluster.Key) (*api.Summary, error) {
+	s, err := d.summary(ctx, k)
+	switch {
+	case err != nil || s == nil:
+		return nil, err
+	case s.Phase == cluster.PhaseError && s.Problem != nil:
+		return nil, fmt.Errorf("cluster %s is in ERROR: %w", k.ID, s.Problem)
+	case s.Phase != cluster.PhaseRunning:
+		return nil, nil //nolint:nilnil // not yet
+	}
+	return s, nil
 }
 
 // inPhase counts the nodes of a pool that are in a phase.
@@ -376,7 +396,7 @@ func (d *performance) jobIs(state simslurm.JobState) func(context.Context) (bool
 
 func (d *performance) giveBack(ctx context.Context) (outcome, error) {
 	began := time.Now()
-	d.print("  Slurm gives nodes back that were idle for %s\n", local.Fast().Slurm.SuspendTime)
+	d.print("  Slurm gives nodes back that were idle for %s\n", d.pace.Slurm.SuspendTime)
 	err := d.until(ctx, "flexvm has no compute node and has asked for none", func(ctx context.Context) (bool, error) {
 		s, err := d.summary(ctx, flexKey)
 		if err != nil || s == nil {

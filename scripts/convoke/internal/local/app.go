@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 
 	"github.com/convoke-hpc/convoke/functions/wiring"
 	"github.com/convoke-hpc/convoke/shared/store"
@@ -23,10 +22,15 @@ func openStore(ctx context.Context, o Options) (store.Store, error) {
 	if err := answers(ctx, o.FirestoreEmulator); err != nil {
 		return nil, fmt.Errorf("%s is %s, and nothing answers there (unset it to use the store of this process), %w", EnvFirestore, o.FirestoreEmulator, err)
 	}
-	if err := os.Setenv(EnvFirestore, o.FirestoreEmulator); err != nil { // the only way in which the client takes it
+	var st *firestore.Store
+	err := withEnv(EnvFirestore, o.FirestoreEmulator, func() (err error) {
+		st, err = firestore.Open(ctx, o.Project, firestore.Options{})
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
-	return firestore.Open(ctx, o.Project, firestore.Options{})
+	return st, nil
 }
 
 // openApp puts the functions together, on the parts of this process.

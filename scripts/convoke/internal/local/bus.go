@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"cloud.google.com/go/pubsub/v2"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
-	"google.golang.org/api/option"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
@@ -50,9 +49,11 @@ func openBus(ctx context.Context, o Options, functions http.Handler, url string)
 	} else if err := answers(ctx, b.addr); err != nil {
 		return nil, fmt.Errorf("%s is %s, and nothing answers there (unset it to use the broker of this process), %w", EnvPubSub, b.addr, err)
 	}
-	client, err := pubsub.NewClient(ctx, o.Project,
-		option.WithEndpoint(b.addr), option.WithoutAuthentication(), option.WithTelemetryDisabled(),
-		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
+	var client *pubsub.Client
+	err := withEnv(EnvPubSub, b.addr, func() (err error) {
+		client, err = pubsub.NewClient(ctx, o.Project)
+		return err
+	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("connecting to Pub/Sub, %w", err), b.abandon(ctx))
 	}
@@ -61,6 +62,24 @@ func openBus(ctx context.Context, o Options, functions http.Handler, url string)
 		return nil, errors.Join(err, b.abandon(ctx))
 	}
 	return b, nil
+}
+
+var environment sync.Mutex
+
+// withEnv does something with a variable of the environment set. Google's clients look there for emulators when they are made,
+// whatever else they are told: in a shell that has exported the address of one deployment, another would talk to it.
+func withEnv(name, value string, do func() error) error {
+	environment.Lock()
+	defer environment.Unlock()
+	old, was := os.LookupEnv(name)
+	if err := os.Setenv(name, value); err != nil {
+		return err
+	}
+	err := do()
+	if was {
+		return errors.Join(err, os.Setenv(name, old))
+	}
+	return errors.Join(err, os.Unsetenv(name))
 }
 
 // maxPushes is how many pushes of one subscription are under way at once. Those of one cluster wait for each other's disk

@@ -93,6 +93,8 @@ type Local struct {
 
 	scheduler   sync.WaitGroup
 	stopTicking context.CancelFunc
+	closeOnce   sync.Once
+	closeErr    error
 	served      chan struct{} // closed when HTTP is no longer served
 	failed      chan error
 }
@@ -170,6 +172,11 @@ func (l *Local) Idle(ctx context.Context) error {
 // Close ends the deployment: nothing new is begun, what is under way comes to its end, or, when ctx ends before, is cut off
 // and comes again when the deployment is started anew.
 func (l *Local) Close(ctx context.Context) error {
+	l.closeOnce.Do(func() { l.closeErr = l.close(ctx) })
+	return l.closeErr
+}
+
+func (l *Local) close(ctx context.Context) error {
 	var errs []error
 	if l.stopTicking != nil {
 		l.stopTicking()

@@ -81,3 +81,23 @@ func Fast() Pace {
 	p.Steward.Call, p.Steward.Margin = 6*time.Second, 3*time.Second
 	return p
 }
+
+// Quick is as fast as this machine is, for tests that are not about waiting.
+func Quick() Pace {
+	const ms = time.Millisecond
+	p := Fast()
+	p.Name = "quick"
+	p.Tick = 500 * ms
+	p.RetryMin = 100 * ms
+	p.Cloud = gcp.QuickDelays()
+	p.Cloud.Queue = 50 * ms // long enough to be seen
+	p.Machines = machines.Delays{Controller: 20 * ms, Login: 20 * ms, Compute: 20 * ms}
+	p.Slurm.SuspendTime, p.Slurm.SuspendTimeout = 300*ms, 200*ms
+	p.Slurm.Epilog, p.Slurm.PowerSave, p.Slurm.Configuring, p.Slurm.SnapshotDelay = 20*ms, 20*ms, 50*ms, 20*ms
+	p.Policy.PollMin, p.Policy.PollMax = 30*ms, 300*ms
+	p.Policy.SweepEvery = 2 * time.Second // longer than a holder lingers, which would never rest otherwise
+	p.Steward.Lease, p.Steward.Budget = 4*time.Second, 2*time.Second
+	p.Steward.Linger, p.Steward.Peek = 300*ms, 50*ms
+	p.Steward.Call, p.Steward.Margin = 2*time.Second, time.Second
+	return p
+}
