@@ -40,8 +40,11 @@ They keep nothing, so what they held is lost with them.
 Exit codes: 0 ended by Ctrl-C or SIGTERM, 1 it could not start or end well, 2 the command line is wrong.`,
 		Example: `  convoke local
   convoke local --data-dir /tmp/convoke --addr 127.0.0.1:0 --pace real
-  PUBSUB_EMULATOR_HOST=127.0.0.1:8921 gcloud pubsub topics publish cluster-requests \
-    --project my-project --message "$(cat examples/flexvm.json)"`,
+
+  # Publish, and read dead letters, with gcloud. (Client libraries take PUBSUB_EMULATOR_HOST.)
+  export CLOUDSDK_API_ENDPOINT_OVERRIDES_PUBSUB=http://127.0.0.1:8920/ CLOUDSDK_AUTH_DISABLE_CREDENTIALS=true
+  gcloud pubsub topics publish cluster-requests --project my-project --message "$(cat examples/flexvm.json)"
+  gcloud pubsub subscriptions pull dead-letters --project my-project`,
 		Args: arguments(cobra.NoArgs),
 	}
 	f := cmd.Flags()
@@ -117,6 +120,7 @@ func (a app) welcome(l *local.Local, o local.Options) {
 	t.add("  console", l.URL()+"/console/")
 	t.add("  API", l.URL()+"/v1beta1/projects/"+o.Project+"/locations/"+o.Location+"/modelDevelopmentClusters")
 	t.add("  Pub/Sub", "export "+local.EnvPubSub+"="+l.PubSubAddr())
+	t.add("  gcloud", "export CLOUDSDK_API_ENDPOINT_OVERRIDES_PUBSUB="+l.URL()+"/ CLOUDSDK_AUTH_DISABLE_CREDENTIALS=true")
 	t.add("  store", store)
 	t.add("  data folder", dir)
 	t.rowsOnly(a.out)

@@ -55,6 +55,7 @@ func (l *Local) handler() http.Handler {
 	mux.Handle("/compute/", l.world.cloud)
 	mux.Handle("/v1/", l.world.cloud)
 	mux.Handle("/sim/", l.world.cloud)
+	pubsubRoutes(mux, l.bus.client)
 	mux.Handle(machines.ControlPrefix, l.world.guests.Handler())
 	mux.HandleFunc("GET "+StatusPath, func(w http.ResponseWriter, r *http.Request) {
 		s, err := l.Status(r.Context())

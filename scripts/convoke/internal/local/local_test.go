@@ -148,10 +148,11 @@ func (u user) job(id int64) slurm.JobState {
 	return ""
 }
 
-func (u user) submit(nodes int, run time.Duration) int64 {
+// submit submits a job for both of the cluster's nodes.
+func (u user) submit(run time.Duration) int64 {
 	u.Helper()
 	var answer struct{ Job int64 }
-	if code := u.call(http.MethodPost, "/sim/slurm/flexvm/submit", map[string]any{"count": nodes, "runFor": run.String()}, &answer); code != http.StatusOK {
+	if code := u.call(http.MethodPost, "/sim/slurm/flexvm/submit", map[string]any{"count": 2, "runFor": run.String()}, &answer); code != http.StatusOK {
 		u.Fatalf("submitting answered %d", code)
 	}
 	return answer.Job
@@ -222,13 +223,52 @@ func remove(u user) {
 func TestTheLifeOfACluster(t *testing.T) {
 	l, u := begin(t, options(t.TempDir()))
 	create(l, u)
-	job := u.submit(2, 100*time.Millisecond)
+	job := u.submit(100 * time.Millisecond)
 	u.until("the job is done", func() bool { return u.job(job) == slurm.Completed })
 	u.until("its nodes are given back", func() bool { s, _ := u.summary(); return len(s.Pools[1].Nodes)+len(s.Pools[1].Allocations) == 0 })
 	if n := u.status().Machines; n != 2 {
 		t.Errorf("there are %d machines, want the controller and the login node", n)
 	}
 	remove(u)
+}
+
+// A machine that somebody deletes is heard of through the log sink and through Eventarc, and made anew once.
+func TestALossComesByTwoRoads(t *testing.T) {
+	l, u := begin(t, options(t.TempDir()))
+	create(l, u)
+	made := u.created()
+	if code := u.call(http.MethodPost, "/sim/zones/us-central1-a/instances/flexvm-login-0/deleteByHand", nil, nil); code != http.StatusOK {
+		t.Fatalf("deleting answered %d", code)
+	}
+	heard := func(form string) bool {
+		all, err := l.metrics.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range all {
+			if r.Name == "convoke.deliveries" && r.Attributes == "answer=done,form="+form+",function=preemption" {
+				return r.Value > 0
+			}
+		}
+		return false
+	}
+	u.until("the loss is heard of through the log sink and through Eventarc", func() bool { return heard("push") && heard("binary") })
+	u.until("the login node is there again", func() bool {
+		s, _ := u.summary()
+		return u.created() > made && len(s.Pools[0].Nodes) == 1 && s.Pools[0].Nodes[0].Phase == cluster.Ready
+	})
+	if n := u.created() - made; n != 1 {
+		t.Errorf("it was asked for %d times", n)
+	}
+	remove(u)
+}
+
+// created is how often instances of groups have been asked for.
+func (u user) created() int {
+	u.Helper()
+	var counts map[string]int
+	u.call(http.MethodGet, "/sim/counts", nil, &counts)
+	return counts["compute.instanceGroupManagers.createInstances"]
 }
 
 func TestAnotherProcessKeepsOut(t *testing.T) {
@@ -245,7 +285,7 @@ func TestRestartInTheMiddleOfAJob(t *testing.T) {
 	dir := t.TempDir()
 	first, u := begin(t, options(dir))
 	create(first, u)
-	job := u.submit(2, 100*time.Millisecond)
+	job := u.submit(100 * time.Millisecond)
 	u.until("nodes are asked for", func() bool { s, _ := u.summary(); return len(s.Pools[1].Allocations) > 0 })
 	end(t, first)
 
@@ -269,7 +309,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	process = launch(t, dir)
 	u = user{t, process.url}
 	u.until("the cluster runs", func() bool { return u.phase() == cluster.PhaseRunning })
-	job := u.submit(2, 500*time.Millisecond)
+	job := u.submit(500 * time.Millisecond)
 	u.until("nodes are asked for", func() bool { s, _ := u.summary(); return len(s.Pools[1].Allocations) > 0 })
 	process.kill()
 
@@ -298,7 +338,7 @@ type process struct {
 
 func launch(t *testing.T, dir string) *process {
 	t.Helper()
-	p := &process{Cmd: exec.Command(os.Args[0])} //nolint:gosec // this test itself
+	p := &process{Cmd: exec.Command(os.Args[0])}
 	p.Env = append(os.Environ(), childVariable+"="+dir)
 	p.Stderr = os.Stderr
 	out, err := p.StdoutPipe()
@@ -353,6 +393,56 @@ func TestWhatCannotBeRead(t *testing.T) {
 	}
 }
 
+// What gcloud does: it publishes, lists and reads dead letters over REST.
+func TestPubSubOverREST(t *testing.T) {
+	_, u := begin(t, options(t.TempDir()))
+	const base = "/v1/projects/my-project"
+	message := map[string]any{"messages": []any{map[string]any{"data": []byte("hello"), "attributes": map[string]string{"a": "b"}}}}
+	var published struct{ MessageIDs []string }
+	if code := u.call(http.MethodPost, base+"/topics/dead-letters:publish", message, &published); code != http.StatusOK || len(published.MessageIDs) != 1 {
+		t.Errorf("publishing answered %d, %+v", code, published)
+	}
+	if s := u.status(); s.DeadLetters != 1 {
+		t.Errorf("there are %d dead letters", s.DeadLetters)
+	}
+	var pulled struct {
+		ReceivedMessages []struct {
+			AckID   string
+			Message struct {
+				Data       []byte
+				Attributes map[string]string
+			}
+		}
+	}
+	u.call(http.MethodPost, base+"/subscriptions/dead-letters:pull", map[string]any{"maxMessages": 1, "returnImmediately": true}, &pulled)
+	if len(pulled.ReceivedMessages) != 1 || string(pulled.ReceivedMessages[0].Message.Data) != "hello" || pulled.ReceivedMessages[0].Message.Attributes["a"] != "b" {
+		t.Fatalf("pulled %+v", pulled)
+	}
+	if code := u.call(http.MethodPost, base+"/subscriptions/dead-letters:acknowledge", map[string]any{"ackIds": []string{pulled.ReceivedMessages[0].AckID}}, nil); code != http.StatusOK {
+		t.Errorf("acknowledging answered %d", code)
+	}
+	if s := u.status(); s.DeadLetters != 0 {
+		t.Errorf("there are %d dead letters", s.DeadLetters)
+	}
+	var all struct{ Topics, Subscriptions []any }
+	u.call(http.MethodGet, base+"/topics", nil, &all)
+	u.call(http.MethodGet, base+"/subscriptions", nil, &all)
+	if len(all.Topics) != 6 || len(all.Subscriptions) != 8 {
+		t.Errorf("%d topics, %d subscriptions", len(all.Topics), len(all.Subscriptions))
+	}
+	for path, want := range map[string]int{
+		"/topics/nope:publish": http.StatusNotFound, "/topics/ticks:delete": http.StatusNotImplemented, "/subscriptions/nope:pull": http.StatusNotFound,
+		"/subscriptions/dead-letters:seek": http.StatusNotImplemented,
+	} {
+		if code := u.call(http.MethodPost, base+path, message, nil); code != want {
+			t.Errorf("%s answered %d, want %d", path, code, want)
+		}
+	}
+	if code := u.call(http.MethodPost, base+"/topics/ticks:publish", []byte("{"), nil); code != http.StatusBadRequest {
+		t.Errorf("half a request answered %d", code)
+	}
+}
+
 // The same functions, on Google's emulators.
 func TestOnEmulators(t *testing.T) {
 	o := options(t.TempDir())
@@ -371,7 +461,7 @@ func TestOnEmulators(t *testing.T) {
 		var s api.Summary
 		return u.call(http.MethodGet, path+"/summary", nil, &s) == http.StatusOK && s.Phase == cluster.PhaseRunning
 	})
-	job := u.submit(2, 100*time.Millisecond)
+	job := u.submit(100 * time.Millisecond)
 	u.until("the job is done", func() bool { return u.job(job) == slurm.Completed })
 	u.call(http.MethodDelete, path, nil, nil)
 	u.until("the cluster is gone", func() bool { return u.call(http.MethodGet, path, nil, nil) == http.StatusNotFound })
