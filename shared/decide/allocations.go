@@ -64,7 +64,7 @@ func (t *Turn) allocation(p *cluster.Pool, a *cluster.Allocation, active *int) {
 	case cluster.Queued:
 		t.queued(a)
 	case cluster.Granted:
-		t.granted(a)
+		t.granted(p, a)
 	}
 	switch a.Phase { // as it is now
 	case cluster.Cancelling:
@@ -94,28 +94,30 @@ func (t *Turn) neededAllocation(a *cluster.Allocation) bool {
 			return true
 		}
 	}
-	return false
+	return t.strayed(a)
 }
 
 // retire gives an allocation up: what it asked for is cancelled, its group removed.
 func (t *Turn) retire(a *cluster.Allocation, why string) {
 	a.Retired = oneLine(why, 300)
 	asked := a.Phase == cluster.Queued || a.Phase == cluster.Requesting && a.Tries > 0
-	grouped := asked || a.Phase == cluster.Granted || a.Phase == cluster.Grouping && a.Tries > 0 || a.Phase == cluster.Requesting
+	grouped := a.Phase == cluster.Requesting || a.Phase == cluster.Grouping && a.Tries > 0
 	switch {
 	case asked && a.Method == cluster.ByRequest:
 		t.setPhase(a, cluster.Cancelling)
 		t.say(kindAllocation, a.Name, "giving up %s: %s; cancelling its resize request", t.hostlist(a.Pool, a.Nodes), why)
-		return
+	case (asked || a.Phase == cluster.Granted) && a.Method.OwnGroup():
+		t.withdrawn(a)
+	case asked:
+		t.setPhase(a, cluster.Granted) // it is followed until its last machine is gone
+		t.withdraw(a)
+	case a.Phase == cluster.Granted:
+		t.withdraw(a)
 	case grouped && a.Method.OwnGroup():
-		t.setPhase(a, cluster.Closing)
+		t.cancelled(a)
 	default:
+		t.release(a)
 		a.Phase = over
-	}
-	t.release(a)
-	if a.Phase == over && a.Method == cluster.ByName && asked {
-		// Instances that were asked for by name may still come: the nodes are deleting until they certainly do not.
-		t.deleteAsked(a)
 	}
 }
 
@@ -129,16 +131,28 @@ func (t *Turn) release(a *cluster.Allocation) {
 	}
 }
 
-// deleteAsked has instances that were asked for by name deleted.
-func (t *Turn) deleteAsked(a *cluster.Allocation) {
+// withdraw has the allocation's machines deleted that have been asked for and have not been seen: they may be there already, or
+// still come, so that their names are taken until they certainly are not.
+func (t *Turn) withdraw(a *cluster.Allocation) {
 	for _, i := range a.Nodes {
 		id := cluster.NodeID{Pool: a.Pool, Index: i}
-		if n := t.s.Node(id); n != nil && n.Phase == cluster.Absent && n.Allocation == "" {
-			n.Allocation = a.Name
+		if n := t.s.Node(id); n != nil && n.Allocation == a.Name && n.Phase == cluster.Requested {
 			t.move(n, cluster.Deleting, a.Retired)
-			a.Phase = cluster.Granted // it is followed until its last machine is gone
+			t.deleting(id, n)
 		}
 	}
+}
+
+// withdrawn has an allocation's own group removed with machines that may be in it.
+func (t *Turn) withdrawn(a *cluster.Allocation) {
+	t.setPhase(a, cluster.Closing)
+	t.withdraw(a)
+}
+
+// memberOnly reports whether a node is being removed that has no machine (any more), from a group that makes a machine for every
+// member that it counts on, however long that takes: the node's name is free when its group has forgotten it.
+func memberOnly(a *cluster.Allocation, n *cluster.Node) bool {
+	return n.Phase == cluster.Deleting && n.InstanceID == 0 && a.Phase == cluster.Granted && a.Method != cluster.ByRequest
 }
 
 // admit waits for a turn in the queue of active resize requests.
@@ -180,7 +194,7 @@ func (t *Turn) group(p *cluster.Pool, a *cluster.Allocation) {
 		return
 	}
 	t.intend(cluster.CreateGroup{Allocation: a.Name, Pool: a.Pool, Zone: a.Zone, Group: a.Group, Template: a.Template,
-		Description: t.s.Owner().Description(), ID: t.requestID("group", a.Group, a.Template)})
+		Description: t.s.Owner().Description(), ID: t.requestID("group", a.Group, a.Template, round(a.Since, a.Problem))})
 	t.asking(a)
 }
 
@@ -211,10 +225,10 @@ func (t *Turn) request(p *cluster.Pool, a *cluster.Allocation) {
 	names := t.names(a)
 	if a.Method == cluster.ByRequest {
 		t.intend(cluster.CreateRequest{Allocation: a.Name, Pool: a.Pool, Zone: a.Zone, Group: a.Group, Name: a.Name,
-			Instances: names, Run: a.Run.D(), ID: t.requestID("request", a.Name)})
+			Instances: names, Run: a.Run.D(), ID: t.requestID("request", a.Name, round(a.Since, a.Problem))})
 	} else {
 		t.intend(cluster.CreateInstances{Allocation: a.Name, Pool: a.Pool, Zone: a.Zone, Group: a.Group, Instances: names,
-			ID: t.requestID("instances", a.Name)})
+			ID: t.requestID("instances", a.Name, round(a.Since, a.Problem))})
 	}
 	t.asking(a)
 }
@@ -238,9 +252,10 @@ func (t *Turn) pollAllocation(a *cluster.Allocation) bool {
 // queued waits for capacity, keeping Slurm's patience alive.
 func (t *Turn) queued(a *cluster.Allocation) {
 	t.pollAllocation(a)
-	if a.Job == 0 || t.s.Slurm == nil {
+	if a.Job == 0 || t.slurm.snapshot == nil {
 		return
 	}
+	t.steer(a)
 	since := a.Refreshed
 	if since.IsZero() {
 		since = a.Made
@@ -263,8 +278,9 @@ func (t *Turn) queued(a *cluster.Allocation) {
 }
 
 // granted follows an allocation whose machines are coming, are there or are going, until the last has gone.
-func (t *Turn) granted(a *cluster.Allocation) {
-	left, coming := 0, false
+func (t *Turn) granted(p *cluster.Pool, a *cluster.Allocation) {
+	left, coming, late := 0, false, false
+	end := a.Since.Add(t.policy.ProvisionTimeout)
 	for _, i := range a.Nodes {
 		id := cluster.NodeID{Pool: a.Pool, Index: i}
 		n := t.s.Node(id)
@@ -275,13 +291,25 @@ func (t *Turn) granted(a *cluster.Allocation) {
 		if n.Phase != cluster.Requested {
 			continue
 		}
-		coming = true
-		if end := a.Since.Add(t.policy.ProvisionTimeout); a.Method != cluster.ByGradual && !end.After(t.now) {
+		switch pool := t.s.Spec.Pool(a.Pool); {
+		case pool == nil || !t.demand(pool, n).wanted:
+			t.move(n, cluster.Deleting, "no job needs it any more")
+			t.say(kindNode, t.s.Name(id), "given back before its machine came: no job needs it any more")
+			t.deleting(id, n)
+		case a.Method == cluster.ByGradual: // it keeps its place in the queue
+			coming = true
+		case !end.After(t.now):
+			late = true
 			t.fail(id, n, "its machine has not come within "+t.policy.ProvisionTimeout.String())
 			t.failedNode(id, n)
-		} else if a.Method != cluster.ByGradual {
+		default:
+			coming = true
 			t.at(end)
 		}
+	}
+	if late {
+		t.poolFailed(p, &cluster.Problem{Class: cluster.Capacity, Doing: "waiting for the machines of", Resource: a.Name, At: t.now,
+			Message: "they have not come within " + t.policy.ProvisionTimeout.String(), Remedy: "nothing needs to be done, they are asked for again"})
 	}
 	switch {
 	case left == 0 && a.Method.OwnGroup():
@@ -298,9 +326,10 @@ func (t *Turn) granted(a *cluster.Allocation) {
 
 // cancel has the allocation's resize request cancelled, until it is seen to be at an end.
 func (t *Turn) cancel(p *cluster.Pool, a *cluster.Allocation) {
-	if !t.due(a.Look) || !t.spend(p, a) {
+	if !t.due(a.Look) {
 		return
 	}
+	p.Calls++ // it counts, and is never refused: an end of a queued request cannot wait
 	t.intend(cluster.CancelRequest{Allocation: a.Name, Pool: a.Pool, Zone: a.Zone, Group: a.Group, Name: a.Name,
 		ID: t.requestID("cancel", a.Name, itoa(int64(a.Tries)))})
 	a.Tries++
@@ -310,10 +339,11 @@ func (t *Turn) cancel(p *cluster.Pool, a *cluster.Allocation) {
 
 // closeGroup has the allocation's own group removed, with whatever is still in it, until it is certainly gone.
 func (t *Turn) closeGroup(p *cluster.Pool, a *cluster.Allocation) {
-	if !t.due(a.Look) || !t.spend(p, a) {
+	if !t.due(a.Look) {
 		return
 	}
-	if a.Tries == 0 || a.Tries%deleteEveryNth == 0 {
+	if a.Tries%deleteEveryNth == 0 {
+		p.Calls++
 		t.intend(cluster.DeleteGroup{Allocation: a.Name, Pool: a.Pool, Zone: a.Zone, Group: a.Group,
 			ID: t.requestID("ungroup", a.Name, itoa(int64(a.Tries)))})
 	}
@@ -330,8 +360,7 @@ func (t *Turn) closed(a *cluster.Allocation) {
 	for _, i := range a.Nodes {
 		id := cluster.NodeID{Pool: a.Pool, Index: i}
 		if n := t.s.Node(id); n != nil && n.Allocation == a.Name {
-			t.gone(id, n)
-			t.clear(n)
+			t.certainlyGone(id, n)
 		}
 	}
 	t.say(kindAllocation, a.Name, "its managed instance group is removed (%s)", a.Retired)

@@ -23,6 +23,10 @@ func (t *Turn) ask(pool *cluster.NodePool, a *asks) {
 	}
 	slices.Sort(a.jobs) // static nodes, whose job is 0, first; then older jobs
 	for _, job := range a.jobs {
+		if p.Breaker.State == cluster.BreakerHalfOpen && t.probing(p) {
+			t.at(t.now.Add(t.policy.PollMax))
+			return
+		}
 		for chunk := range slices.Chunk(a.nodes[job], t.policy.RequestSize) {
 			t.allocate(pool, p, job, slices.Clone(chunk))
 		}
@@ -38,10 +42,46 @@ func (t *Turn) mayAsk(p *cluster.Pool) (time.Time, string) {
 	case b.State == cluster.BreakerOpen:
 		b.State = cluster.BreakerHalfOpen
 		t.say(kindBreaker, p.ID, "the breaker of pool %s is half open: one attempt is made", p.ID)
-	case b.State == cluster.BreakerHalfOpen && len(p.Allocations) > 0:
+	case b.State == cluster.BreakerHalfOpen && t.probing(p):
 		return t.now.Add(t.policy.PollMax), "one attempt is under way to see whether its breaker can close"
 	}
 	return p.Backoff, "the last attempt failed" + problemText(b.Problem)
+}
+
+// probing reports whether an attempt is under way that shows whether a half-open breaker can close: one that may still be
+// refused. One that waits in the queue has been accepted, and may wait for days.
+func (t *Turn) probing(p *cluster.Pool) bool {
+	for i := range p.Allocations {
+		a := &p.Allocations[i]
+		switch a.Phase {
+		case cluster.Admitting, cluster.Grouping, cluster.Requesting:
+			return true
+		case cluster.Queued:
+			if a.Request != "ACCEPTED" {
+				return true
+			}
+		case cluster.Granted:
+			if t.now.Sub(a.Since) < t.policy.ProvisionTimeout+t.policy.BootTimeout && t.starting(a) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// starting reports whether one of the allocation's machines is neither there nor going.
+func (t *Turn) starting(a *cluster.Allocation) bool {
+	for _, i := range a.Nodes {
+		n := t.s.Node(cluster.NodeID{Pool: a.Pool, Index: i})
+		if n == nil || n.Allocation != a.Name {
+			continue
+		}
+		switch n.Phase {
+		case cluster.Requested, cluster.Provisioning, cluster.Booting:
+			return true
+		}
+	}
+	return false
 }
 
 func problemText(p *cluster.Problem) string {

@@ -23,10 +23,11 @@ type slurmView struct {
 }
 
 func (v *slurmView) index(s *cluster.State) {
-	v.snapshot, v.held = s.Slurm, nil
-	if s.Slurm == nil {
-		return
+	v.snapshot, v.held = nil, nil
+	if s.Slurm == nil || s.Slurm.Taken.Before(s.Created) {
+		return // there is none, or it is of an earlier cluster of the same name
 	}
+	v.snapshot = s.Slurm
 	n := 0
 	for i := range s.Slurm.Jobs {
 		n += len(s.Slurm.Jobs[i].Nodes)

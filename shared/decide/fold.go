@@ -113,12 +113,15 @@ func (t *Turn) returned(hostlist string, when time.Time) {
 }
 
 // resumeFailed notes that Slurm gave up waiting. The job that waited is requeued and will ask again; what it asked for is
-// over, unless a snapshot shows a job on the node all the same.
+// over, unless a snapshot shows a job on the node all the same, or its request waits in the queue: then the job is steered back
+// to it.
 func (t *Turn) resumeFailed(e *events.NodesResumeFailed) {
 	at := cluster.Moment(e.Time)
 	t.eachNode(e.Nodes, func(id cluster.NodeID, n *cluster.Node) {
 		if at.After(n.Returned) && at.After(n.Asked) {
-			n.Returned = at
+			if a := t.lookup(id.Pool, n.Allocation); a == nil || a.Phase != cluster.Queued || a.Job == 0 {
+				n.Returned = at
+			}
 			t.say(kindNode, t.s.Name(id), "Slurm stopped waiting for it (ResumeTimeout)")
 		}
 	})

@@ -44,8 +44,9 @@ func (t *Turn) zone(pool string) string {
 func (t *Turn) ensureRecords() {
 	for i := range t.s.Spec.NodePools {
 		pool := &t.s.Spec.NodePools[i]
-		if n := len(t.s.Nodes[pool.ID]); n >= pool.ScalingSpec.MinNodeCount {
-			continue
+		nodes, static := t.s.Nodes[pool.ID], pool.ScalingSpec.MinNodeCount
+		if static == 0 || len(nodes) >= static && nodes[static-1].Index == static-1 {
+			continue // records are sorted: none is missing
 		}
 		for index := range pool.ScalingSpec.MinNodeCount {
 			t.s.EnsureNode(cluster.NodeID{Pool: pool.ID, Index: index})
@@ -86,7 +87,7 @@ func (t *Turn) node(pool *cluster.NodePool, n *cluster.Node, asks *asks) {
 			t.giveBack(id, n)
 		}
 	case cluster.Requested:
-		t.requested(n)
+		t.requested(id, n)
 	case cluster.Provisioning, cluster.Booting:
 		t.coming(id, n, need)
 	case cluster.Ready:
@@ -103,9 +104,22 @@ func (t *Turn) node(pool *cluster.NodePool, n *cluster.Node, asks *asks) {
 		t.deleting(id, n)
 	}
 	t.reconcileSlurm(pool, id, n)
-	if n.Suspect != "" {
-		t.at(t.now) // Query asks for the machine itself
+	t.suspected(id, n)
+}
+
+// suspected has a machine that is thought to be lost looked at by itself: in the next step or, when this step's look has
+// failed, after a pause.
+func (t *Turn) suspected(id cluster.NodeID, n *cluster.Node) {
+	if n.Suspect == "" || !n.Phase.Machine() {
+		return
 	}
+	switch {
+	case t.looked[id]:
+		n.Look = t.now.Add(t.policy.ConfirmEvery)
+	case t.raised[id]:
+		n.Look = t.now
+	}
+	t.at(n.Look)
 }
 
 // move brings a node into a phase.
@@ -115,9 +129,10 @@ func (t *Turn) move(n *cluster.Node, phase cluster.NodePhase, reason string) {
 }
 
 // requested waits for the allocation, which knows when it is to be looked at.
-func (t *Turn) requested(n *cluster.Node) {
-	if n.Allocation == "" {
-		t.move(n, cluster.Absent, "")
+func (t *Turn) requested(id cluster.NodeID, n *cluster.Node) {
+	if t.lookup(id.Pool, n.Allocation) == nil {
+		t.clear(n)
+		t.at(t.now)
 	}
 }
 
@@ -250,11 +265,12 @@ func (t *Turn) failedNode(id cluster.NodeID, n *cluster.Node) {
 
 // deleting has a machine removed, until it is certainly gone.
 func (t *Turn) deleting(id cluster.NodeID, n *cluster.Node) {
+	a := t.lookup(id.Pool, n.Allocation)
+	if a != nil && a.Phase == cluster.Closing {
+		return // a group that is being removed takes its machines along
+	}
 	if next := n.Deleted.Add(t.policy.DeleteEvery); n.Deleted.IsZero() || !next.After(t.now) {
-		a := t.lookup(id.Pool, n.Allocation)
-		if a == nil || a.Phase != cluster.Closing { // a group that is being removed takes its machines along
-			t.tell.remove(a, t.zone(id.Pool), doomed{id: id, key: fmt.Sprintf("%s/%d/%d", t.s.Name(id), n.Generation, n.Tries)})
-		}
+		t.tell.remove(a, t.zone(id.Pool), doomed{id: id, key: fmt.Sprintf("%s/%d/%d", t.s.Name(id), n.Generation, n.Tries)})
 		n.Deleted = t.now
 		n.Tries++
 	}
@@ -263,12 +279,14 @@ func (t *Turn) deleting(id cluster.NodeID, n *cluster.Node) {
 
 // gone notes that a node's machine is certainly not there any more.
 func (t *Turn) gone(id cluster.NodeID, n *cluster.Node) {
-	switch n.Phase {
-	case cluster.Deleting:
-		t.say(kindNode, t.s.Name(id), "its machine is gone")
-	case cluster.Absent, cluster.Requested:
+	a := t.lookup(id.Pool, n.Allocation)
+	switch {
+	case n.Phase == cluster.Deleting && a != nil && a.Phase == cluster.Closing:
+		n.Suspect = "" // its name is free when its group is gone
 		return
-	default:
+	case n.Phase == cluster.Absent, n.Phase == cluster.Requested:
+		return
+	case n.Phase != cluster.Deleting:
 		why := n.Suspect
 		if why == "" {
 			why = "Compute Engine does not have it"
@@ -279,6 +297,28 @@ func (t *Turn) gone(id cluster.NodeID, n *cluster.Node) {
 		t.say(kindNode, t.s.Name(id), "its machine is gone: %s", why)
 		n.Reason = oneLine("lost: "+why, 300)
 		t.tellNode(cluster.CommandLost, id, n)
+	}
+	if a != nil && a.Phase == cluster.Granted && a.Method != cluster.ByRequest {
+		t.forget(n)
+		return
+	}
+	t.certainlyGone(id, n)
+}
+
+// forget has the group of a machine that is gone forget it: only then can the group make another one of the same name.
+func (t *Turn) forget(n *cluster.Node) {
+	if n.Phase != cluster.Deleting {
+		told := n.Told
+		t.move(n, cluster.Deleting, n.Reason)
+		n.Told = told
+	}
+	n.InstanceID, n.Suspect = 0, ""
+}
+
+// certainlyGone notes that there is no machine of the node's name, nor one to come.
+func (t *Turn) certainlyGone(id cluster.NodeID, n *cluster.Node) {
+	if n.Phase == cluster.Deleting && n.Status != "" { // it has been seen
+		t.say(kindNode, t.s.Name(id), "its machine is gone")
 	}
 	t.clear(n)
 }

@@ -113,7 +113,7 @@ func (t *Turn) observeRequest(p *cluster.Pool, a *cluster.Allocation, g cluster.
 	a.Request = r.State
 	switch {
 	case !r.Found:
-		t.requestMissing(a)
+		t.requestMissing(a, before)
 	case r.State == "SUCCEEDED":
 		t.requestGranted(p, a)
 	case r.State == "FAILED":
@@ -140,13 +140,19 @@ func (t *Turn) requestWaits(a *cluster.Allocation, r *cluster.Request, before st
 	}
 }
 
-// requestMissing: there is no such request. It never came to be, or someone has deleted it.
-func (t *Turn) requestMissing(a *cluster.Allocation) {
+// requestMissing: there is no such request. Someone has cancelled and deleted it, or it never came to be.
+func (t *Turn) requestMissing(a *cluster.Allocation, before string) {
+	a.Request = before
 	switch {
 	case a.Phase == cluster.Cancelling:
 		t.cancelled(a)
+	case before != "":
+		a.Retired = "someone has removed its resize request"
+		t.say(kindAllocation, a.Name, "its resize request is not there any more")
+		t.cancelled(a)
 	case t.now.Sub(a.Since) > t.policy.Retry:
 		t.setPhase(a, cluster.Requesting)
+		a.Tries++ // it may still appear
 	}
 }
 
@@ -154,7 +160,7 @@ func (t *Turn) requestGranted(p *cluster.Pool, a *cluster.Allocation) {
 	if a.Phase != cluster.Queued && !t.wantedAgain(a) {
 		// It came after the cancel, and nobody needs it: it goes with its group.
 		t.say(kindAllocation, a.Name, "capacity came although nobody needs it any more; removing it")
-		t.cancelled(a)
+		t.withdrawn(a)
 		return
 	}
 	t.poolWorked(p)
@@ -176,7 +182,7 @@ func (t *Turn) requestFailed(p *cluster.Pool, a *cluster.Allocation, r *cluster.
 		t.poolFailed(p, problem)
 		a.Retired = oneLine(problem.Message, 300)
 	}
-	t.cancelled(a)
+	t.withdrawn(a) // machines that had come already are being taken back
 }
 
 // wantedAgain reports whether a job needs what is being cancelled.
@@ -200,40 +206,57 @@ func (t *Turn) observeManaged(p *cluster.Pool, a *cluster.Allocation, g cluster.
 	for i := range g.Managed {
 		managed[g.Managed[i].Name] = &g.Managed[i]
 	}
+	if !g.Found && !a.Method.OwnGroup() {
+		p.GroupMade = false
+	}
+	var refused *cluster.Problem
 	for _, i := range a.Nodes {
 		id := cluster.NodeID{Pool: a.Pool, Index: i}
-		n := t.s.Node(id)
-		if n == nil || n.Allocation != a.Name || n.Phase != cluster.Requested {
-			continue
-		}
-		m := managed[t.s.Name(id)]
-		switch {
-		case !g.Found:
-			t.clear(n)
-		case m == nil && t.now.Sub(a.Since) > t.policy.Retry:
-			// The group no longer counts on it: it came and went before we looked, or someone has deleted it.
-			t.say(kindNode, t.s.Name(id), "its machine was granted and is gone already")
-			n.Reason = "lost: its machine is gone"
-			t.tellNode(cluster.CommandLost, id, n)
-			t.clear(n)
-		case m != nil && m.Problem != nil && a.Method != cluster.ByRequest:
-			t.managedFailed(p, a, id, n, m.Problem)
+		if n := t.s.Node(id); n != nil && n.Allocation == a.Name {
+			if p := t.observeMember(a, id, n, g.Found, managed[t.s.Name(id)]); p != nil {
+				refused = p
+			}
 		}
 	}
+	if refused != nil {
+		t.poolFailed(p, refused)
+	}
+}
+
+// observeMember reads what a group, if it was found, says of one of its members; nil when it does not count on it. The result
+// is why the member was taken back, nil if it was not.
+func (t *Turn) observeMember(a *cluster.Allocation, id cluster.NodeID, n *cluster.Node, found bool, m *cluster.Managed) *cluster.Problem {
+	switch {
+	case memberOnly(a, n) && m == nil:
+		t.certainlyGone(id, n)
+	case n.Phase != cluster.Requested:
+	case !found:
+		t.clear(n)
+	case m == nil && t.now.Sub(a.Since) > t.policy.Retry:
+		// The group no longer counts on it: it came and went before we looked, or someone has deleted it.
+		t.say(kindNode, t.s.Name(id), "its machine was granted and is gone already")
+		n.Reason = "lost: its machine is gone"
+		t.tellNode(cluster.CommandLost, id, n)
+		t.clear(n)
+	case m != nil && m.Problem != nil && a.Method != cluster.ByRequest:
+		return t.managedFailed(a, id, n, m.Problem)
+	}
+	return nil
 }
 
 // managedFailed takes in that a machine that was asked for by name cannot be made now. The group would try for ever; when only a
 // person can mend it, it is taken back.
-func (t *Turn) managedFailed(p *cluster.Pool, a *cluster.Allocation, id cluster.NodeID, n *cluster.Node, problem *cluster.Problem) {
+func (t *Turn) managedFailed(a *cluster.Allocation, id cluster.NodeID, n *cluster.Node, problem *cluster.Problem) *cluster.Problem {
 	if a.Problem == nil || a.Problem.Message != problem.Message {
 		problem.At = t.now
 		a.Problem = problem
 		t.sayProblem(kindNode, t.s.Name(id), problem, "its machine cannot be made: %s", problem.Message)
 	}
-	if problem.Class.Permanent() {
-		t.poolFailed(p, problem)
-		t.move(n, cluster.Deleting, problem.Message)
+	if !problem.Class.Permanent() {
+		return nil
 	}
+	t.move(n, cluster.Deleting, problem.Message)
+	return problem
 }
 
 func (t *Turn) observeInstances(o cluster.Observation) {
@@ -254,6 +277,7 @@ func (t *Turn) observeInstances(o cluster.Observation) {
 			// It is not in the list. A list may lag behind, so it is looked at by itself before anything follows.
 			if n.Phase.Machine() && n.Suspect == "" && (n.InstanceID != 0 || n.Phase == cluster.Deleting) && o.At.After(n.Since) {
 				n.Suspect = notListed
+				mark(&t.raised, id)
 			}
 		}
 	}
@@ -300,13 +324,21 @@ func (t *Turn) seen(id cluster.NodeID, n *cluster.Node, inst *cluster.Instance) 
 	if a == nil || inst.Group != "" && inst.Group != a.Group {
 		return // of an earlier allocation, on its way out: an orphan, if it stays
 	}
+	if n.Phase == cluster.Requested && (a.Phase != cluster.Granted || inst.Status == "PENDING") {
+		// What a request has got before it is granted may be taken back; what is pending waits in the queue.
+		if a.Phase == cluster.Queued {
+			a.Look = t.now
+			t.at(t.now)
+		}
+		return
+	}
 	t.identify(id, n, inst)
 	n.Status = inst.Status
 	if !inst.LeaseEnd.IsZero() {
 		n.LeaseEnd = cluster.Moment(inst.LeaseEnd)
 	}
 	switch inst.Status {
-	case "PENDING", "PROVISIONING", "STAGING":
+	case "PROVISIONING", "STAGING":
 		if n.Phase == cluster.Requested {
 			t.move(n, cluster.Provisioning, "")
 			t.say(kindNode, t.s.Name(id), "Compute Engine is making its machine")

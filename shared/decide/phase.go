@@ -119,12 +119,12 @@ func (t *Turn) count(condition string, have, want int, what string) {
 
 func (t *Turn) slurmCondition() {
 	switch {
-	case t.s.Slurm == nil:
+	case t.slurm.snapshot == nil:
 		t.condition("SlurmResponding", "Unknown", "NoSnapshot", "the controller has not told yet what Slurm holds")
 	case t.slurm.fresh(t.now, t.policy):
 		t.condition("SlurmResponding", "True", "Fresh", "")
 	default:
-		t.condition("SlurmResponding", "False", "Stale", "the controller last told at "+t.s.Slurm.Taken.UTC().Format("2006-01-02T15:04:05Z")+
+		t.condition("SlurmResponding", "False", "Stale", "the controller last told at "+t.slurm.snapshot.Taken.UTC().Format("2006-01-02T15:04:05Z")+
 			" what Slurm holds; until it does again nothing is done to nodes on Slurm's word")
 	}
 }

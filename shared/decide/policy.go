@@ -39,6 +39,8 @@ type Policy struct {
 	// RefreshEvery is how often Slurm's power-up clock is refreshed for queued nodes. ResumeTimeout is 16 bits of
 	// seconds at most: 18.2 hours.
 	RefreshEvery time.Duration
+	// SteerTimeout is how long a job that lost its waiting nodes to ResumeTimeout is expected back on them.
+	SteerTimeout time.Duration
 	// SnapshotStale is the age at which a snapshot of Slurm no longer supports doing anything to a node.
 	SnapshotStale time.Duration
 	// HookSlack is how much older than a snapshot a hook call may be and still count against it: a snapshot is taken in several calls.
@@ -53,8 +55,10 @@ type Policy struct {
 	RequestSize int
 	// CallsPerHour and CallsPerNode bound a pool's mutating calls in an hour: the former plus the latter times its size.
 	CallsPerHour, CallsPerNode int
-	// ConfirmAtOnce is how many single instances are looked at in one step.
+	// ConfirmAtOnce is how many single instances are looked at in one step, ConfirmEvery when one is looked at again that
+	// could not be.
 	ConfirmAtOnce int
+	ConfirmEvery  time.Duration
 	// Tombstone is how long a deleted cluster is remembered, so that a late create does not rebuild it. Pub/Sub keeps messages up to 31 days.
 	Tombstone time.Duration
 
@@ -86,6 +90,7 @@ func Defaults() Policy {
 		TellEvery:         45 * time.Second,
 		DeleteEvery:       2 * time.Minute,
 		RefreshEvery:      4 * time.Hour,
+		SteerTimeout:      5 * time.Minute,
 		SnapshotStale:     5 * time.Minute,
 		HookSlack:         5 * time.Second,
 		BreakerAfter:      3,
@@ -95,6 +100,7 @@ func Defaults() Policy {
 		CallsPerHour:      200,
 		CallsPerNode:      10,
 		ConfirmAtOnce:     100,
+		ConfirmEvery:      10 * time.Second,
 		Tombstone:         31 * 24 * time.Hour,
 		ControllerMachine: "n2-standard-8",
 		ControllerDiskGB:  100,

@@ -20,6 +20,7 @@ func (t *Turn) Query() cluster.Query {
 	t.queryResources(&q)
 	t.queryAllocations(&q)
 	t.queryNodes(&q)
+	t.query = q
 	return q
 }
 
@@ -60,6 +61,11 @@ func (t *Turn) queryAllocations(q *cluster.Query) {
 	for _, id := range t.poolIDs() {
 		for i := range t.s.Pools[id].Allocations {
 			a := &t.s.Pools[id].Allocations[i]
+			if a.Phase == cluster.Granted && t.waitsFor(a) && !asked[a.Group] {
+				asked[a.Group] = true
+				q.Groups = append(q.Groups, cluster.GroupQuery{Zone: a.Zone, Group: a.Group})
+				q.Instances = true
+			}
 			if a.Look.After(t.now) {
 				continue
 			}
@@ -68,8 +74,8 @@ func (t *Turn) queryAllocations(q *cluster.Query) {
 				if a.Operation != "" {
 					q.Operations = append(q.Operations, a.Operation)
 				}
-			case cluster.Queued, cluster.Cancelling, cluster.Granted, cluster.Closing:
-				if a.Phase == cluster.Granted && !t.waitsFor(a) || asked[a.Group] {
+			case cluster.Queued, cluster.Cancelling, cluster.Closing:
+				if asked[a.Group] {
 					continue
 				}
 				asked[a.Group] = true
@@ -78,16 +84,20 @@ func (t *Turn) queryAllocations(q *cluster.Query) {
 					g.Request = a.Name
 				}
 				q.Groups = append(q.Groups, g)
-				q.Instances = q.Instances || a.Phase == cluster.Granted
 			}
 		}
 	}
 }
 
-// waitsFor reports whether one of the allocation's machines has not been seen yet.
+// waitsFor reports whether the time has come to ask the allocation's group about one of its members: one whose machine has not
+// been seen yet, or one without a machine that the group is to forget.
 func (t *Turn) waitsFor(a *cluster.Allocation) bool {
 	for _, i := range a.Nodes {
-		if n := t.s.Node(cluster.NodeID{Pool: a.Pool, Index: i}); n != nil && n.Allocation == a.Name && n.Phase == cluster.Requested {
+		n := t.s.Node(cluster.NodeID{Pool: a.Pool, Index: i})
+		if n == nil || n.Allocation != a.Name {
+			continue
+		}
+		if n.Phase == cluster.Requested && !a.Look.After(t.now) || memberOnly(a, n) && !n.Look.After(t.now) {
 			return true
 		}
 	}
@@ -104,12 +114,20 @@ func (t *Turn) queryNodes(q *cluster.Query) {
 					q.Instances = true
 				}
 			}
-			if n.Suspect != "" && n.Phase.Machine() && len(q.Machines) < t.policy.ConfirmAtOnce {
+			if n.Suspect != "" && n.Phase.Machine() && !n.Look.After(t.now) && len(q.Machines) < t.policy.ConfirmAtOnce {
 				id := cluster.NodeID{Pool: pool, Index: n.Index}
+				mark(&t.looked, id)
 				q.Machines = append(q.Machines, cluster.MachineQuery{Zone: t.machineZone(id, n), Name: t.s.Name(id)})
 			}
 		}
 	}
+}
+
+func mark(m *map[cluster.NodeID]bool, id cluster.NodeID) {
+	if *m == nil {
+		*m = map[cluster.NodeID]bool{}
+	}
+	(*m)[id] = true
 }
 
 // machineZone is where a node's machine is: where its allocation was made, since the spec may have changed.

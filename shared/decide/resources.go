@@ -42,6 +42,9 @@ func (t *Turn) resources() {
 					Phase: cluster.ResourceWanted, Since: t.now})
 				r = &t.s.Resources[len(t.s.Resources)-1]
 			}
+			if r.Phase == cluster.ResourceWanted {
+				r.ResourceRef = w.ResourceRef // a template's name tells its content, which may be another now
+			}
 			t.resource(r, w)
 			if r.Phase != cluster.ResourceReady {
 				complete, waits = false, string(r.Kind)+" "+r.Name

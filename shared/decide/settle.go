@@ -81,6 +81,10 @@ func (t *Turn) settleResource(ref cluster.ResourceRef, o cluster.Outcome) {
 		// The answer comes late: the record has moved on since.
 	case o.Problem != nil:
 		t.failed(r, o.Problem)
+		if ref.Kind == cluster.KindInstance && o.Problem.Class == cluster.NotFound {
+			t.remake(t.s.Resource(cluster.KindTemplate, r.Role), o.Problem)
+			t.remake(t.s.Resource(cluster.KindDisk, r.Role), o.Problem)
+		}
 	default:
 		switch {
 		case ref.Kind != cluster.KindInstance:
@@ -217,7 +221,12 @@ func (t *Turn) allocationFailed(p *cluster.Pool, a *cluster.Allocation, problem 
 
 // templateMissing has the pool's template made again, since making a group from it says that it is not there.
 func (t *Turn) templateMissing(a *cluster.Allocation, problem *cluster.Problem) {
-	if r := t.s.Resource(cluster.KindTemplate, a.Pool); r != nil && r.Phase == cluster.ResourceReady {
+	t.remake(t.s.Resource(cluster.KindTemplate, a.Pool), problem)
+}
+
+// remake has a resource made again that was there, since what needs it says that it is not there any more.
+func (t *Turn) remake(r *cluster.Resource, problem *cluster.Problem) {
+	if r != nil && r.Phase == cluster.ResourceReady {
 		r.Phase, r.Since, r.Look, r.Problem = cluster.ResourceWanted, t.now, t.now, problem
 	}
 }

@@ -22,7 +22,7 @@ func (t *Turn) stop() {
 		t.progress("looking for leftovers")
 	}
 	if !t.s.Swept.After(t.s.Emptied) || !t.s.Seen.After(t.s.Emptied) {
-		t.at(t.now.Add(t.policy.PollMin)) // Query asks for the last, complete look
+		t.at(t.now.Add(t.policy.poll(t.s.Emptied, t.now))) // Query asks for the last, complete look
 		return
 	}
 	if len(t.s.Orphans) > 0 {
@@ -66,9 +66,7 @@ func (t *Turn) stopNodes() bool {
 				}
 				t.deleting(id, n)
 			}
-			if n.Suspect != "" && n.Phase.Machine() {
-				t.at(t.now)
-			}
+			t.suspected(cluster.NodeID{Pool: pool, Index: n.Index}, n)
 		}
 	}
 	if left {
@@ -146,6 +144,10 @@ func (t *Turn) stopResources() bool {
 
 // leave has one resource removed.
 func (t *Turn) leave(r *cluster.Resource) {
+	if r.Phase == cluster.ResourceCreating && r.Operation != "" {
+		t.pollResource(r) // what is still being made might appear after a look that finds nothing to remove
+		return
+	}
 	if r.Phase != cluster.ResourceLeaving {
 		r.Phase, r.Since, r.Look, r.Operation, r.Tries = cluster.ResourceLeaving, t.now, t.now, "", 0
 	}

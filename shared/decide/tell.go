@@ -148,38 +148,94 @@ func (t *Turn) reconcileSlurm(pool *cluster.NodePool, id cluster.NodeID, n *clus
 	}
 	switch n.Phase {
 	case cluster.Absent, cluster.Requested, cluster.Provisioning:
-		// Slurm believes in a machine that is not there. It would find out by itself, after SlurmdTimeout, and until then
-		// place work on it. But a machine that booted after the node came into its phase is the new one, which Slurm saw
-		// before we did.
-		believes := v.Booted.Before(n.Since) && (v.Up() || v.State == "ALLOCATED" && v.Flags.Any(cluster.FlagNotResponding))
-		if believes || n.Phase == cluster.Absent && !pool.Static(id.Index) && unusable(v) {
+		switch {
+		case v.Booted.Before(n.Since) && believed(v):
 			if n.Reason == "" {
 				n.Reason = "its machine is gone"
 			}
 			t.tellNode(cluster.CommandLost, id, n)
+		case n.Phase == cluster.Absent && !pool.Static(id.Index):
+			t.reopen(id, n, v)
 		}
 	case cluster.Ready, cluster.Booting:
 		// A drain of ours that was said of an earlier machine is over. A person's drain is not ours to end.
 		if v.Flags.Any(cluster.FlagDrain) && staleReason(v.Reason, n.Generation) {
-			t.tellResume(id, n, v.Reason)
+			t.tellResume(id, n, v.Reason, 0)
 		}
 	}
 }
 
-// unusable reports whether Slurm keeps a node from being asked for, on our word and nobody else's. Once its machine is
-// gone that word is over: left as it is, the node could never be used again.
-func unusable(v *cluster.SlurmNode) bool {
-	return (v.Flags.Any(cluster.FlagDrain) || v.State == "DOWN") && strings.HasPrefix(v.Reason, cluster.ReasonPrefix)
+// believed reports whether Slurm believes in a node's machine. If it is not there, Slurm would find out by itself, after
+// SlurmdTimeout, and until then place work on it. (A machine that booted after the node came into its phase is the new one, which
+// Slurm saw before we did.)
+func believed(v *cluster.SlurmNode) bool {
+	return v.Up() || v.State == "ALLOCATED" && v.Flags.Any(cluster.FlagNotResponding)
+}
+
+// reopen gives a dynamic node without a machine back to Slurm, which never places work on a node that is drained or down: by us, when
+// its machine was replaced, or by slurmctld, whose patience ran out.
+func (t *Turn) reopen(id cluster.NodeID, n *cluster.Node, v *cluster.SlurmNode) {
+	down := v.State == "DOWN"
+	switch {
+	case !down && !v.Flags.Any(cluster.FlagDrain):
+	case down && v.Reason == resumeTimedOut:
+		t.tellResume(id, n, v.Reason, 0)
+	case !strings.HasPrefix(v.Reason, cluster.ReasonPrefix) && v.Reason != notResponding: // a person's
+	case v.Flags.Any(cluster.FlagPoweredDown):
+		t.tellResume(id, n, v.Reason, 0)
+	default:
+		if n.Reason == "" {
+			n.Reason = "its machine is gone"
+		}
+		t.tellNode(cluster.CommandLost, id, n)
+	}
+}
+
+// The reasons that slurmctld itself gives to a node that did not come in time, and to one that has gone.
+const (
+	resumeTimedOut = "ResumeTimeout reached"
+	notResponding  = "Not responding"
+)
+
+// steer brings the job of a request that still waits back to its nodes, whose power-up clock has run out: another request would lose
+// its place in the queue.
+func (t *Turn) steer(a *cluster.Allocation) {
+	for _, i := range a.Nodes {
+		id := cluster.NodeID{Pool: a.Pool, Index: i}
+		if n := t.s.Node(id); n != nil && n.Allocation == a.Name && t.timedOut(id) {
+			t.tellResume(id, n, resumeTimedOut, a.Job)
+			a.Refreshed = t.now
+		}
+	}
+}
+
+func (t *Turn) timedOut(id cluster.NodeID) bool {
+	v := t.slurm.node(id)
+	return v != nil && v.State == "DOWN" && v.Reason == resumeTimedOut
+}
+
+// strayed reports whether the job that an allocation was made for still waits, and was put off its nodes since their power-up
+// clock ran out, so that it is to be brought back to them.
+func (t *Turn) strayed(a *cluster.Allocation) bool {
+	if a.Phase != cluster.Queued || a.Job == 0 || t.slurm.snapshot == nil {
+		return false
+	}
+	waits := func(j cluster.SlurmJob) bool { return j.ID == a.Job && j.State == "PENDING" }
+	if !slices.ContainsFunc(t.slurm.snapshot.Jobs, waits) {
+		return false
+	}
+	out := slices.ContainsFunc(a.Nodes, func(i int) bool { return t.timedOut(cluster.NodeID{Pool: a.Pool, Index: i}) })
+	return out || !a.Refreshed.IsZero() && t.now.Sub(a.Refreshed) < t.policy.SteerTimeout
 }
 
 // tellResume ends a drain that is ours, and only that: the agent checks the reason at the last moment.
-func (t *Turn) tellResume(id cluster.NodeID, n *cluster.Node, reason string) {
+func (t *Turn) tellResume(id cluster.NodeID, n *cluster.Node, reason string, job int64) {
 	if next := n.Told.Add(t.policy.TellEvery); !n.Told.IsZero() && next.After(t.now) {
 		t.at(next)
 		return
 	}
 	n.Told = t.now
-	t.tell.command(cluster.Command{Kind: cluster.CommandResume, Reason: reason}, id,
+	t.tell.command(cluster.Command{Kind: cluster.CommandResume, Reason: reason, Job: job}, id,
 		fmt.Sprintf("%s/%d/%d", t.s.Name(id), n.Generation, n.Told.UnixMilli()))
 	t.at(t.now.Add(t.policy.TellEvery))
 }

@@ -22,6 +22,10 @@ type Turn struct {
 	places     map[string]int
 	claims     []func() // of machines that have not been seen yet
 	decided    bool
+
+	query  cluster.Query           // what this turn has had looked at
+	looked map[cluster.NodeID]bool // machines that this turn has had looked at by themselves
+	raised map[cluster.NodeID]bool // machines that this turn's list has raised a suspicion of
 }
 
 // Plan is what a turn decided.
@@ -60,8 +64,8 @@ func (t *Turn) Decide() Plan {
 		t.allocations()
 		t.orphans()
 		t.phase()
-		t.at(t.s.Seen.Add(t.policy.SweepEvery))
-		t.at(t.s.Swept.Add(t.policy.OrphanEvery))
+		t.lookAgain(t.s.Seen, t.policy.SweepEvery, t.query.Instances)
+		t.lookAgain(t.s.Swept, t.policy.OrphanEvery, t.query.Sweep)
 	}
 	t.plan.Intents = append(t.plan.Intents, t.tell.intents(t)...)
 	t.plan.Timeline, t.plan.Operations = t.timeline, t.operations
@@ -96,6 +100,16 @@ func (t *Turn) at(when time.Time) {
 	if t.plan.Look.IsZero() || when.Before(t.plan.Look) {
 		t.plan.Look = when
 	}
+}
+
+// lookAgain sees to it that a look at everything is repeated. One that has just failed, or was not complete, is repeated after a
+// pause: an outage may last for hours.
+func (t *Turn) lookAgain(last time.Time, every time.Duration, asked bool) {
+	next := last.Add(every)
+	if asked && !next.After(t.now) {
+		next = t.now.Add(t.policy.poll(last, t.now))
+	}
+	t.at(next)
 }
 
 // due reports whether a record's time has come, and sees to it that it will.

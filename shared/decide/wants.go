@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/convoke-hpc/convoke/shared/bootstrap"
 	"github.com/convoke-hpc/convoke/shared/cluster"
@@ -56,8 +57,8 @@ func check(kind cluster.ResourceKind, role, name string) want {
 
 func (t *Turn) secret(role string, bytes int) want {
 	ref := cluster.ResourceRef{Kind: cluster.KindSecret, Name: t.secretName(role)}
-	return want{ResourceRef: ref, Role: role, intent: func(*cluster.Resource) cluster.Intent {
-		return cluster.EnsureSecret{Ref: ref, Bytes: bytes, Labels: t.s.Owner().Labels(), ID: t.requestID("secret", ref.Name)}
+	return want{ResourceRef: ref, Role: role, intent: func(r *cluster.Resource) cluster.Intent {
+		return cluster.EnsureSecret{Ref: ref, Bytes: bytes, Labels: t.s.Owner().Labels(), ID: t.requestID("secret", ref.Name, round(r.Since, r.Problem))}
 	}}
 }
 
@@ -70,16 +71,17 @@ func (t *Turn) controllerZone() string { return t.s.Spec.LoginPool().Zone }
 
 func (t *Turn) stateDisk() want {
 	ref := cluster.ResourceRef{Kind: cluster.KindDisk, Name: cluster.ControllerName(t.s.Key.ID) + "-state", Zone: t.controllerZone()}
-	return want{ResourceRef: ref, Role: roleController, first: true, intent: func(*cluster.Resource) cluster.Intent {
+	return want{ResourceRef: ref, Role: roleController, first: true, intent: func(r *cluster.Resource) cluster.Intent {
 		return cluster.EnsureDisk{Ref: ref, Type: "pd-ssd", SizeGB: t.policy.StateDiskGB,
-			Labels: t.labels(bootstrap.RoleController, ""), ID: t.requestID("disk", ref.Name)}
+			Labels: t.labels(bootstrap.RoleController, ""), ID: t.requestID("disk", ref.Name, round(r.Since, r.Problem))}
 	}}
 }
 
 func (t *Turn) controller() want {
 	ref := cluster.ResourceRef{Kind: cluster.KindInstance, Name: cluster.ControllerName(t.s.Key.ID), Zone: t.controllerZone()}
 	return want{ResourceRef: ref, Role: roleController, intent: func(r *cluster.Resource) cluster.Intent {
-		return cluster.EnsureInstance{Ref: ref, Template: t.controllerTemplate().Name, Disk: t.stateDisk().Name,
+		// The template that was made, not the one that this version of the program would make.
+		return cluster.EnsureInstance{Ref: ref, Template: t.templateName(roleController), Disk: t.stateDisk().Name,
 			ID: t.requestID("instance", ref.Name, itoa(r.Generation), strconv.Itoa(r.Tries))}
 	}}
 }
@@ -111,9 +113,9 @@ func (t *Turn) poolTemplate(p *cluster.NodePool) want {
 	return t.templateWant(p.ID, t.template(role, p))
 }
 
-// templateName is the name of a pool's current template.
-func (t *Turn) templateName(pool string) string {
-	if r := t.s.Resource(cluster.KindTemplate, pool); r != nil {
+// templateName is the name of the template that was made for a role: a pool's, or the controller's.
+func (t *Turn) templateName(role string) string {
+	if r := t.s.Resource(cluster.KindTemplate, role); r != nil {
 		return r.Name
 	}
 	return ""
@@ -126,8 +128,8 @@ func (t *Turn) templateWant(role string, template cluster.Template) want {
 		content = fmt.Append(nil, template)
 	}
 	ref := cluster.ResourceRef{Kind: cluster.KindTemplate, Name: t.s.Key.ID + "-" + role + "-" + cluster.Hash(t.s.UID, string(content))}
-	return want{ResourceRef: ref, Role: role, intent: func(*cluster.Resource) cluster.Intent {
-		return cluster.EnsureTemplate{Ref: ref, Template: template, ID: t.requestID("template", ref.Name)}
+	return want{ResourceRef: ref, Role: role, intent: func(r *cluster.Resource) cluster.Intent {
+		return cluster.EnsureTemplate{Ref: ref, Template: template, ID: t.requestID("template", ref.Name, round(r.Since, r.Problem))}
 	}}
 }
 
@@ -193,6 +195,17 @@ func (t *Turn) labels(role, pool string) map[string]string {
 // requestID is the request id of something that is done for this incarnation of the cluster.
 func (t *Turn) requestID(parts ...string) string {
 	return cluster.RequestID(append([]string{t.s.Key.String(), t.s.UID}, parts...)...)
+}
+
+// round tells one asking for a thing from the next: it stays the same while no answer has come, so that asking again is the
+// same request, and is another after every refusal and whenever the thing is asked for anew. A service answers a request
+// that it remembers as it did then, even when what it made is gone.
+func round(since time.Time, last *cluster.Problem) string {
+	at := since.UnixMilli()
+	if last != nil && last.At.After(since) {
+		at = last.At.UnixMilli()
+	}
+	return itoa(at)
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

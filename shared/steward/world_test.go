@@ -59,7 +59,9 @@ type world struct {
 	again   []time.Duration       // how much later each message comes once more
 	boot    time.Duration         // from RUNNING to the report of the end of start-up
 
+	policy    decide.Policy
 	onRequest func(*http.Request)
+	dropped   func(*events.SlurmCommand) bool // commands that never reach the controller
 }
 
 // inWorld runs a scenario in a world of its own. The process dies after call number crash of the store or the cloud; 0:
@@ -74,9 +76,9 @@ func inWorld(t *testing.T, crash int64, scenario func(w *world)) (calls int64) {
 		delays := gcp.DefaultDelays()
 		delays.Operation, delays.Group, delays.Stopping = time.Second, time.Second, 5*time.Second
 		w, stop := newWorld(t, st, &delays, crash)
+		defer func() { calls = w.fuse.calls.Load() }()
+		defer stop() // of a scenario that has failed, too
 		scenario(w)
-		stop()
-		calls = w.fuse.calls.Load()
 	})
 	return calls
 }
@@ -85,7 +87,9 @@ func inWorld(t *testing.T, crash int64, scenario func(w *world)) (calls int64) {
 func newWorld(t testing.TB, st store.Store, delays *gcp.Delays, crash int64) (w *world, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	w = &world{t: t, ctx: ctx, st: st, fuse: &fuse{limit: crash}, guests: map[string]context.CancelFunc{}, boot: 10 * time.Second}
+	w = &world{t: t, ctx: ctx, st: st, fuse: &fuse{limit: crash}, guests: map[string]context.CancelFunc{},
+		boot: 10 * time.Second, policy: decide.Defaults()}
+	w.policy.ActiveRequests = 1000
 	server, err := gcp.New(gcp.Options{Project: key.Project, Seed: 1, Delays: delays, Events: w.heard, Machines: w, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
@@ -277,7 +281,7 @@ func (w *world) restart() {
 	w.holders++
 	p := process{fuse: w.fuse, dead: &atomic.Bool{}}
 	w.current = steward.New(steward.Config{
-		Store: mortalStore{w.st, p}, Cloud: mortalCloud{w.gc, p}, Commands: w, Waker: w, Policy: decide.Defaults(), Now: time.Now,
+		Store: mortalStore{w.st, p}, Cloud: mortalCloud{w.gc, p}, Commands: w, Waker: w, Policy: w.policy, Now: time.Now,
 		Log: quiet(), Holder: fmt.Sprintf("process-%d", w.holders),
 	})
 }
@@ -310,6 +314,9 @@ func (w *world) sleep(d time.Duration) bool {
 
 // Command hands a command to the agent on the controller, as Pub/Sub would: later, and in its own time.
 func (w *world) Command(_ context.Context, c *events.SlurmCommand) error {
+	if w.dropped != nil && w.dropped(c) {
+		return nil
+	}
 	w.wg.Go(func() {
 		if w.sleep(100 * time.Millisecond) {
 			if s := w.slurmctld(); s != nil {
@@ -463,14 +470,17 @@ func (w *world) InstanceGone(_ context.Context, i gcp.Instance) {
 }
 
 // create asks for the cluster, with its spec edited.
-func (w *world) create(edits ...string) {
+func (w *world) create(edits ...string) { w.createAs("create-1", edits...) }
+
+// createAs asks for the cluster by an operation of that name.
+func (w *world) createAs(operation string, edits ...string) {
 	w.t.Helper()
 	text, err := os.ReadFile("testdata/flexvm.json")
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	spec := strings.NewReplacer(edits...).Replace(string(text))
-	w.send(events.TypeClusterCreate, "create-1", &events.ClusterCreate{Cluster: key, Spec: []byte(spec)})
+	w.send(events.TypeClusterCreate, operation, &events.ClusterCreate{Cluster: key, Spec: []byte(spec)})
 }
 
 func (w *world) state() *cluster.State {
