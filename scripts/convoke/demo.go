@@ -103,6 +103,9 @@ func (a app) runDemo(ctx context.Context, s staging) error {
 		Logger: telemetry.NewLogger(log, telemetry.LogOptions{Format: telemetry.Text}),
 	}, specs)
 	err = errors.Join(err, log.Close())
+	if ctx.Err() != nil {
+		return errors.Join(errors.New("the demonstration was interrupted"), os.RemoveAll(dir))
+	}
 	if err != nil {
 		a.print("\n%s  the log is %s\n", d.paint.red("The demonstration failed."), log.Name())
 		return err

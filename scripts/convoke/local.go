@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -128,5 +129,10 @@ func (a app) welcome(l *local.Local, o local.Options) {
 	if l.URL() != defaultServer {
 		server = "export " + envServer + "=" + l.URL() + "\n  "
 	}
-	a.print("\nIn another terminal:\n  %sconvoke create --wait examples/flexvm.json\n  convoke job submit flexvm --nodes 2 --run-for 20s\n  convoke status flexvm --watch\n\nCtrl-C ends it.\n\n", server)
+	me := "convoke"
+	if strings.ContainsRune(os.Args[0], filepath.Separator) { // it is not on the person's path
+		me = os.Args[0]
+	}
+	a.print("\nIn another terminal:\n  %s%[2]s create --wait examples/flexvm.json\n  %[2]s job submit flexvm --nodes 2 --run-for 20s\n  %[2]s status flexvm --watch\n\nCtrl-C ends it.\n\n",
+		server, me)
 }

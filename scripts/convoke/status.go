@@ -214,7 +214,7 @@ func poolLines(p paint, pool *api.PoolSummary, now time.Time) []string {
 
 func (a app) showAllocations(s *api.Summary, now time.Time) {
 	p := painted(a.out)
-	t := table{paint: p, head: []string{"ALLOCATION", "NODES", "FOR", "STATE", "SINCE"}}
+	t := table{paint: p, head: []string{"ALLOCATION", "NODES", "FOR", "SINCE", "STATE"}}
 	for i := range s.Pools {
 		pool := &s.Pools[i]
 		for j := range pool.Allocations {
@@ -234,7 +234,7 @@ func (a app) showAllocations(s *api.Summary, now time.Time) {
 			if al.Problem != nil {
 				why = al.Problem.Error()
 			}
-			t.add(al.Name, indices(al.Nodes), whom, state+prefixed(": ", why), age(now.Sub(al.Since)))
+			t.add(al.Name, indices(al.Nodes), whom, age(now.Sub(al.Since)), state+prefixed(": ", why))
 		}
 	}
 	if len(t.rows) > 0 {

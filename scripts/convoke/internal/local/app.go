@@ -15,7 +15,7 @@ func openStore(ctx context.Context, o Options) (store.Store, error) {
 	if o.FirestoreEmulator == "" {
 		st, err := embedded.Open(o.DataDir, embedded.Options{})
 		if err != nil {
-			return nil, fmt.Errorf("opening the data folder %s (does another process use it?), %w", o.DataDir, err)
+			return nil, err
 		}
 		return st, nil
 	}

@@ -275,7 +275,7 @@ func TestAnotherProcessKeepsOut(t *testing.T) {
 	dir := t.TempDir()
 	begin(t, options(dir))
 	_, err := Start(t.Context(), options(dir))
-	if err == nil || !strings.Contains(err.Error(), "does another process use it?") {
+	if err == nil || !strings.Contains(err.Error(), "another process has it open") {
 		t.Errorf("a second process on the folder: %v", err)
 	}
 }
