@@ -114,6 +114,12 @@ const idlePause = 10 * time.Millisecond
 // step is one step: read the inbox, fold, look, decide, commit, carry out.
 func (h *holding) step(ctx context.Context) (released bool, next time.Time, err error) {
 	s, key := h.s, h.lease.Key
+	if h.over() {
+		// What came of the intents is kept; what is in the inbox, and what to do, is for the next invocation.
+		h.unfinished = true
+		turn := h.begin()
+		return true, next, h.commit(ctx, turn.Notes(), nil, s.Now(), true)
+	}
 	inbox, err := s.Store.Inbox(ctx, key, store.MaxInbox)
 	if err != nil {
 		return false, next, fmt.Errorf("reading the inbox of cluster %s, %w", key, err)
@@ -122,21 +128,11 @@ func (h *holding) step(ctx context.Context) (released bool, next time.Time, err 
 	if err != nil {
 		return false, next, err
 	}
-	turn := decide.Begin(h.keep.state, s.Now(), s.Policy)
+	turn := h.begin()
 	for i, p := range payloads {
 		if p != nil {
 			turn.Fold(inbox[i].ID, p)
 		}
-	}
-	for _, o := range h.outcomes {
-		turn.Settle(o)
-	}
-	h.outcomes = nil
-	over := h.over()
-	if over {
-		// What happened is kept; what to do about it is for the next invocation to decide.
-		h.unfinished = true
-		return true, next, h.commit(ctx, turn.Notes(), consumed, s.Now(), true)
 	}
 	if q := turn.Query(); !q.Empty() {
 		turn.Observe(h.observe(ctx, q))
@@ -152,6 +148,16 @@ func (h *holding) step(ctx context.Context) (released bool, next time.Time, err 
 	}
 	h.outcomes = h.carryOut(ctx, plan.Intents)
 	return false, plan.Look, nil
+}
+
+// begin begins a turn with what came of the intents of the one before.
+func (h *holding) begin() *decide.Turn {
+	turn := decide.Begin(h.keep.state, h.s.Now(), h.s.Policy)
+	for _, o := range h.outcomes {
+		turn.Settle(o)
+	}
+	h.outcomes = nil
+	return turn
 }
 
 // read reads the inbox's events. One that cannot be understood is put into quarantine, and is thereby dealt with.
@@ -187,13 +193,12 @@ func (h *holding) commit(ctx context.Context, plan decide.Plan, consumed []strin
 			c.NextLook = now
 		}
 		c.Forget = plan.Forget
-		c.Expire = h.keep.state.Expire
 	}
 	if err := h.keep.change(&c); err != nil {
 		return fmt.Errorf("writing cluster %s, %w", h.lease.Key, err)
 	}
 	if h.keep.state.Phase == cluster.PhaseDeleted {
-		c.Expire = h.keep.state.Expire
+		c.Expire = h.keep.state.Expire // a tombstone's
 	}
 	if err := h.s.Store.Commit(ctx, h.lease, c); err != nil {
 		return fmt.Errorf("committing a step of cluster %s, %w", h.lease.Key, err)
