@@ -61,7 +61,7 @@ func (t *Turn) probing(p *cluster.Pool) bool {
 				return true
 			}
 		case cluster.Granted:
-			if t.now.Sub(a.Since) < t.policy.ProvisionTimeout+t.policy.BootTimeout && t.starting(a) {
+			if t.now.Sub(a.Since) < t.policy.ProvisionTimeout+t.policy.BootTimeout && t.arriving(a) {
 				return true
 			}
 		}
@@ -69,8 +69,8 @@ func (t *Turn) probing(p *cluster.Pool) bool {
 	return false
 }
 
-// starting reports whether one of the allocation's machines is neither there nor going.
-func (t *Turn) starting(a *cluster.Allocation) bool {
+// arriving reports whether one of the allocation's machines is neither there nor going.
+func (t *Turn) arriving(a *cluster.Allocation) bool {
 	for _, i := range a.Nodes {
 		n := t.s.Node(cluster.NodeID{Pool: a.Pool, Index: i})
 		if n == nil || n.Allocation != a.Name {

@@ -141,7 +141,7 @@ func (w *world) said(text string) bool {
 }
 
 // granted brings a pool's first allocation to working machines.
-func (w *world) granted(pool string) {
+func (w *world) granted(pool string) { //nolint:unparam // it reads better at the calls
 	w.t.Helper()
 	a := w.allocation(pool)
 	group := cluster.Group{Found: true, Request: &cluster.Request{Found: true, State: "SUCCEEDED"}}
@@ -219,7 +219,7 @@ func TestACreateEventBuildsTheClusterStageByStage(t *testing.T) {
 	if w.s.Phase != cluster.PhaseProvisioning {
 		t.Errorf("phase %s, want PROVISIONING until the controller has reported", w.s.Phase)
 	}
-	if w = running(t, nil); w.s.Phase != cluster.PhaseRunning {
+	if w = running(t, nil); w.node("login", 0).Phase != cluster.Ready || w.s.Phase != cluster.PhaseRunning {
 		t.Errorf("phase %s after controller and login node are up, want RUNNING; conditions %+v", w.s.Phase, w.s.Conditions)
 	}
 }

@@ -172,7 +172,7 @@ func (t *Turn) booted(e *events.NodeBoot) {
 	case e.OK && n.Booted.IsZero():
 		n.Booted, n.Look = t.now, t.now
 	case !e.OK && (n.Phase == cluster.Provisioning || n.Phase == cluster.Booting):
-		t.fail(id, n, "its start-up failed: "+oneLine(e.Reason, 300))
+		t.failStart(id, n, "its start-up failed: "+oneLine(e.Reason, 300))
 	}
 }
 

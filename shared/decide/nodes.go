@@ -91,11 +91,7 @@ func (t *Turn) node(pool *cluster.NodePool, n *cluster.Node, asks *asks) {
 	case cluster.Provisioning, cluster.Booting:
 		t.coming(id, n, need)
 	case cluster.Ready:
-		if !need.wanted && !need.keep {
-			t.move(n, cluster.Deleting, "no job needs it")
-			t.say(kindNode, t.s.Name(id), "given back: no job needs it")
-			t.deleting(id, n)
-		}
+		t.ready(pool, id, n, need)
 	case cluster.Draining:
 		t.draining(id, n)
 	case cluster.Failed:
@@ -136,6 +132,46 @@ func (t *Turn) requested(id cluster.NodeID, n *cluster.Node) {
 	}
 }
 
+// ready follows a machine that works, until nobody needs it or Slurm has given it up.
+func (t *Turn) ready(pool *cluster.NodePool, id cluster.NodeID, n *cluster.Node, need need) {
+	if !need.wanted && !need.keep {
+		t.move(n, cluster.Deleting, "no job needs it")
+		t.say(kindNode, t.s.Name(id), "given back: no job needs it")
+		t.deleting(id, n)
+		return
+	}
+	v := t.slurm.node(id)
+	if v == nil || v.State != "DOWN" || v.Reason != notResponding || v.Flags.Any(cluster.FlagDrain) ||
+		!t.slurm.fresh(t.now, t.policy) || !v.ReasonAt.After(n.Since) {
+		return
+	}
+	// Its slurmd does not come back by itself, or its machine hangs: Slurm has taken the work off it already.
+	end := v.ReasonAt.Add(t.policy.SilentTimeout)
+	if end.After(t.slurm.taken()) {
+		t.at(t.now.Add(end.Sub(t.slurm.taken())))
+		return
+	}
+	if t.leaving(pool.ID) >= max(1, pool.ScalingSpec.MaxNodeCount/replacedAtOnce) {
+		t.at(t.now.Add(t.policy.PollMax)) // what silences many at once is seldom in the machines
+		return
+	}
+	t.fail(id, n, "its slurmd has not answered since "+v.ReasonAt.Format(time.RFC3339))
+	t.failedNode(id, n)
+}
+
+// replacedAtOnce is the part of a pool, one in so many, that is replaced at a time on no other ground than that it is silent.
+const replacedAtOnce = 10
+
+// leaving counts the nodes of a pool whose machines are going.
+func (t *Turn) leaving(pool string) (going int) {
+	for i := range t.s.Nodes[pool] {
+		if p := t.s.Nodes[pool][i].Phase; p == cluster.Failed || p == cluster.Deleting {
+			going++
+		}
+	}
+	return going
+}
+
 // coming follows a machine that is being made or is starting.
 func (t *Turn) coming(id cluster.NodeID, n *cluster.Node, need need) {
 	limit := t.policy.ProvisionTimeout
@@ -144,22 +180,39 @@ func (t *Turn) coming(id cluster.NodeID, n *cluster.Node, need need) {
 		if t.registered(id, n) {
 			t.move(n, cluster.Ready, "")
 			t.say(kindNode, t.s.Name(id), "ready")
+			t.poolWorked(t.s.Pool(id.Pool))
 			return
 		}
 	}
-	end := n.Since.Add(limit)
+	end := t.startEnd(id, n, limit)
 	switch {
 	case !need.wanted && (!need.keep || t.slurm.fresh(t.now, t.policy) && !t.slurmUp(id)):
 		t.move(n, cluster.Deleting, "no job needs it any more")
 		t.say(kindNode, t.s.Name(id), "given back before it was ready: no job needs it any more")
 		t.deleting(id, n)
 	case !end.After(t.now):
-		t.fail(id, n, fmt.Sprintf("it was still %s after %s", n.Phase, limit))
+		t.failStart(id, n, fmt.Sprintf("it was still %s after %s", n.Phase, limit))
 		t.failedNode(id, n)
 	default:
 		t.at(end)
 		t.pollNode(n)
 	}
+}
+
+// startEnd is when a machine that has not come to work must be given up. Whether a compute node works is Slurm's word, so that nothing
+// is held against it while the controller is not heard of, and it has its time again when a new one is.
+func (t *Turn) startEnd(id cluster.NodeID, n *cluster.Node, limit time.Duration) time.Time {
+	end := n.Since.Add(limit)
+	if n.Phase != cluster.Booting || t.s.Spec.IsLogin(id.Pool) {
+		return end
+	}
+	if !t.slurm.fresh(t.now, t.policy) {
+		return t.now.Add(t.policy.PollMax)
+	}
+	if again := t.slurm.snapshot.Boot.Add(limit); again.After(end) {
+		return again
+	}
+	return end
 }
 
 // registered reports whether this very machine works: a login node has said so itself; a compute node is up in Slurm, from a
@@ -193,6 +246,27 @@ func (t *Turn) fail(id cluster.NodeID, n *cluster.Node, why string) {
 	t.say(kindNode, t.s.Name(id), "failed: %s", n.Reason)
 }
 
+// failStart notes that a machine did not come to work. The next one may not either: the pool pauses, and after several in a row
+// its breaker opens.
+func (t *Turn) failStart(id cluster.NodeID, n *cluster.Node, why string) {
+	class := cluster.Configuration
+	if n.Phase == cluster.Provisioning {
+		class = cluster.Capacity
+	}
+	t.fail(id, n, why)
+	for _, failed := range t.failedStarts {
+		if failed == id.Pool {
+			return // machines that fail together are one attempt
+		}
+	}
+	t.failedStarts = append(t.failedStarts, id.Pool)
+	t.poolFailed(t.s.Pool(id.Pool), &cluster.Problem{Class: class, Doing: starting, Resource: t.s.Name(id), At: t.now, Message: n.Reason,
+		Remedy: "read the machine's serial port output, and mend the pool's image or start-up script"})
+}
+
+// starting is what a problem says that it happened at when a machine came and did not come to work.
+const starting = "starting"
+
 // drain has a node leave: with its work when the machine is broken for it, else after its work.
 func (t *Turn) drain(id cluster.NodeID, n *cluster.Node, why string, broken bool) {
 	switch n.Phase {
@@ -205,7 +279,7 @@ func (t *Turn) drain(id cluster.NodeID, n *cluster.Node, why string, broken bool
 		return // it is on its way out already, or not there
 	}
 	if broken && n.Phase != cluster.Ready && n.Phase != cluster.Draining {
-		t.fail(id, n, why)
+		t.failStart(id, n, why)
 		return
 	}
 	t.move(n, cluster.Draining, why)

@@ -163,7 +163,7 @@ func (t *Turn) requestGranted(p *cluster.Pool, a *cluster.Allocation) {
 		t.withdrawn(a)
 		return
 	}
-	t.poolWorked(p)
+	t.poolAnswered(p)
 	t.say(kindAllocation, a.Name, "capacity granted for %s, %s after it was asked for", t.hostlist(a.Pool, a.Nodes),
 		t.now.Sub(a.Made).Round(time.Second))
 	t.setPhase(a, cluster.Granted)
@@ -346,7 +346,7 @@ func (t *Turn) seen(id cluster.NodeID, n *cluster.Node, inst *cluster.Instance) 
 	case vmRunning:
 		n.Suspect = ""
 		if n.Phase == cluster.Requested || n.Phase == cluster.Provisioning {
-			t.poolWorked(t.s.Pool(id.Pool))
+			t.poolAnswered(t.s.Pool(id.Pool))
 			t.move(n, cluster.Booting, "")
 			t.say(kindNode, t.s.Name(id), "its machine runs and is starting up%s", until(n.LeaseEnd))
 		}

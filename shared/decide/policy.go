@@ -29,9 +29,11 @@ type Policy struct {
 	ProvisionTimeout, BootTimeout time.Duration
 	// ControllerTimeout is from the controller's making to the report of its agent.
 	ControllerTimeout time.Duration
-	// TellTimeout is how long a machine that is broken waits for its job to be taken off it; DrainTimeout how long one that
-	// still works waits for its job to end, 0 for as long as it takes.
+	// TellTimeout is how long a machine that is broken waits for its job to be taken off it. One that still works waits for as
+	// long as its job takes.
 	TellTimeout time.Duration
+	// SilentTimeout is how long a node that Slurm has given up, since its slurmd does not answer, may take to come back.
+	SilentTimeout time.Duration
 	// TellEvery is how often Slurm is told the same thing while its snapshot does not show it.
 	TellEvery time.Duration
 	// DeleteEvery is how often the removal of the same machine or group is asked for.
@@ -87,6 +89,7 @@ func Defaults() Policy {
 		BootTimeout:       20 * time.Minute,
 		ControllerTimeout: 20 * time.Minute,
 		TellTimeout:       90 * time.Second,
+		SilentTimeout:     5 * time.Minute,
 		TellEvery:         45 * time.Second,
 		DeleteEvery:       2 * time.Minute,
 		RefreshEvery:      4 * time.Hour,

@@ -107,7 +107,7 @@ func (t *Turn) creating(r *cluster.Resource) {
 			t.pollResource(r)
 			return
 		}
-		t.controllerFailed(r, &cluster.Problem{Class: cluster.Unknown, Doing: "starting", Resource: r.Name, At: t.now,
+		t.controllerFailed(r, &cluster.Problem{Class: cluster.Unknown, Doing: starting, Resource: r.Name, At: t.now,
 			Message: "its agent has not reported within " + t.policy.ControllerTimeout.String(),
 			Remedy:  "read the machine's serial port output"})
 		t.intend(cluster.Remove{Ref: r.ResourceRef, Owner: t.s.Owner(), ID: t.requestID("remove", r.Name, itoa(r.Generation))})
@@ -179,7 +179,7 @@ func (t *Turn) controllerBooted(r *cluster.Resource, e *events.NodeBoot) {
 	if r.Phase != cluster.ResourceCreating {
 		return
 	}
-	t.controllerFailed(r, &cluster.Problem{Class: cluster.Unknown, Doing: "starting", Resource: r.Name, At: t.now,
+	t.controllerFailed(r, &cluster.Problem{Class: cluster.Unknown, Doing: starting, Resource: r.Name, At: t.now,
 		Message: "its start-up failed: " + oneLine(e.Reason, 300), Remedy: "the last lines of its log: " + oneLine(e.Log, 500)})
 	t.intend(cluster.Remove{Ref: r.ResourceRef, Owner: t.s.Owner(), ID: t.requestID("remove", r.Name, itoa(r.Generation))})
 }

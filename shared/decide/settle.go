@@ -251,6 +251,13 @@ func (t *Turn) poolFailed(p *cluster.Pool, problem *cluster.Problem) {
 	}
 }
 
+// poolAnswered closes the breaker unless it is for machines that come and do not work: that they come says nothing then.
+func (t *Turn) poolAnswered(p *cluster.Pool) {
+	if p.Breaker.Problem == nil || p.Breaker.Problem.Doing != starting {
+		t.poolWorked(p)
+	}
+}
+
 // poolWorked closes the breaker.
 func (t *Turn) poolWorked(p *cluster.Pool) {
 	if p.Breaker.State != cluster.BreakerClosed {

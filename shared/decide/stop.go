@@ -77,19 +77,31 @@ func (t *Turn) stopNodes() bool {
 
 const deletedReason = "the cluster is being deleted"
 
-// retirePoolGroup has a pool's own group removed in the way that an allocation's is.
+// retirePoolGroup has a pool's own group removed in the way that an allocation's is: one allocation then stands for all that
+// were made in it, so that the group and its machines are removed together, once.
 func (t *Turn) retirePoolGroup(p *cluster.Pool) {
-	if !p.GroupMade {
-		return
-	}
+	whole := cluster.Allocation{Name: t.poolGroup(p.ID), Pool: p.ID, Zone: t.zone(p.ID), Group: t.poolGroup(p.ID),
+		Method: cluster.ByName, Phase: cluster.Closing, Since: t.now, Made: t.now, Look: t.now, Retired: deletedReason}
+	made := p.GroupMade
 	p.GroupMade = false
-	pool := t.s.Spec.Pool(p.ID)
-	if pool == nil {
-		return // the last look finds it by its mark
+	for i := range p.Allocations {
+		a := &p.Allocations[i]
+		if a.Method != cluster.ByName || a.Phase == cluster.Admitting || a.Phase == cluster.Closing {
+			continue
+		}
+		made, whole.Zone = true, a.Zone
+		for _, index := range a.Nodes {
+			if n := t.s.Node(cluster.NodeID{Pool: p.ID, Index: index}); n != nil && n.Allocation == a.Name {
+				n.Allocation = whole.Name
+				whole.Nodes = append(whole.Nodes, index)
+			}
+		}
+		a.Phase = over
 	}
-	group := t.poolGroup(p.ID)
-	p.Allocations = append(p.Allocations, cluster.Allocation{Name: group, Pool: p.ID, Zone: pool.Zone, Group: group,
-		Method: cluster.ByName, Phase: cluster.Closing, Since: t.now, Made: t.now, Look: t.now, Retired: deletedReason})
+	if made {
+		forgetOver(p)
+		p.Allocations = append(p.Allocations, whole)
+	}
 }
 
 func (t *Turn) stopAllocation(p *cluster.Pool, a *cluster.Allocation) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/convoke-hpc/convoke/shared/cluster"
+	"github.com/convoke-hpc/convoke/shared/slurm"
 )
 
 // Turn is one step of one cluster. Its methods are called in this order: Fold, Settle and, after Query, Observe, each any
@@ -22,6 +23,8 @@ type Turn struct {
 	places     map[string]int
 	claims     []func() // of machines that have not been seen yet
 	decided    bool
+
+	failedStarts []string // pools in which a machine did not come to work
 
 	query  cluster.Query           // what this turn has had looked at
 	looked map[cluster.NodeID]bool // machines that this turn has had looked at by themselves
@@ -68,7 +71,7 @@ func (t *Turn) Decide() Plan {
 		t.lookAgain(t.s.Swept, t.policy.OrphanEvery, t.query.Sweep)
 	}
 	t.plan.Intents = append(t.plan.Intents, t.tell.intents(t)...)
-	t.plan.Timeline, t.plan.Operations = t.timeline, t.operations
+	t.plan.Timeline, t.plan.Operations = t.told(), t.operations
 	return t.plan
 }
 
@@ -134,6 +137,43 @@ func (t *Turn) sayProblem(kind, about string, p *cluster.Problem, format string,
 	t.timeline = append(t.timeline, cluster.Entry{At: t.now, Kind: kind, About: about, Text: fmt.Sprintf(format, args...), Problem: p})
 }
 
+// toldTogether is how many nodes may have the same line of a turn each for themselves.
+const toldTogether = 20
+
+// told is the turn's timeline. What is the same for many nodes is one line: thousands that change at once would be more than a
+// person can read, or a commit can hold.
+func (t *Turn) told() []cluster.Entry {
+	if len(t.timeline) <= toldTogether {
+		return t.timeline
+	}
+	same := map[string][]cluster.NodeID{}
+	for i := range t.timeline {
+		if id, ok := t.aboutNode(&t.timeline[i]); ok {
+			same[t.timeline[i].Text] = append(same[t.timeline[i].Text], id)
+		}
+	}
+	out := make([]cluster.Entry, 0, len(t.timeline))
+	for _, e := range t.timeline {
+		ids := same[e.Text]
+		if _, ok := t.aboutNode(&e); ok && len(ids) > toldTogether {
+			e.About = slurm.HostlistOf(t.s.Key.ID, ids)
+			same[e.Text] = nil
+		} else if ok && len(ids) == 0 {
+			continue // told with the first of them
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func (t *Turn) aboutNode(e *cluster.Entry) (cluster.NodeID, bool) {
+	if e.Kind != kindNode || e.Problem != nil {
+		return cluster.NodeID{}, false
+	}
+	_, id, ok := cluster.ParseNodeName(e.About)
+	return id, ok
+}
+
 // Kinds of timeline entries.
 const (
 	kindCluster    = "cluster"
@@ -148,5 +188,5 @@ const (
 
 // Notes is a plan that decides nothing: what was folded in is kept, and the cluster is to be looked at now.
 func (t *Turn) Notes() Plan {
-	return Plan{Timeline: t.timeline, Operations: t.operations, Look: t.now}
+	return Plan{Timeline: t.told(), Operations: t.operations, Look: t.now}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/convoke-hpc/convoke/events"
+	"github.com/convoke-hpc/convoke/shared/bootstrap"
 	"github.com/convoke-hpc/convoke/shared/cluster"
 	"github.com/convoke-hpc/convoke/shared/sim/gcp"
 	"github.com/convoke-hpc/convoke/shared/sim/slurm"
@@ -353,5 +354,180 @@ func TestAControllerThatIsLostComesBack(t *testing.T) {
 				w.lively()
 			})
 		}
+	}
+}
+
+// Law 9: machines that come and never work are a failure like any other: the breaker opens, says why, and closes when they work.
+func TestLaw9MachinesThatNeverWorkOpenTheBreaker(t *testing.T) {
+	silent := func(gcp.Instance) string { return "silent" }
+	for name, sick := range map[string]func(gcp.Instance) string{
+		"their start-up fails":    func(gcp.Instance) string { return "the driver does not load" },
+		"they are never heard of": silent,
+	} {
+		in(t, name, func(w *world) {
+			comeUp(w)
+			w.sick = func(i gcp.Instance) string {
+				if i.Metadata[bootstrap.KeyRole] != bootstrap.RoleCompute {
+					return ""
+				}
+				return sick(i)
+			}
+			if name == "they are never heard of" {
+				w.lost = func(typ string) bool { return typ == events.TypeNodeBoot }
+			}
+			id := w.submit(2, time.Minute)
+			w.sleep(20 * time.Minute)
+			before := w.calls("compute.instanceGroupManagerResizeRequests.insert")
+			w.sleep(4 * time.Hour)
+			if n := w.calls("compute.instanceGroupManagerResizeRequests.insert") - before; n > 24 {
+				w.dump()
+				w.t.Errorf("machines were asked for %d times in four hours", n)
+			}
+			if b := w.state().Pools["a3u"].Breaker; b.Problem == nil {
+				w.dump()
+				w.t.Errorf("the breaker is %+v", b)
+			}
+			w.sick, w.lost = nil, nil
+			w.until("the job ends well", 3*time.Hour, func(*cluster.State) bool { return w.job(id).State == slurm.Completed })
+			w.until("its nodes are given back", 20*time.Minute, noNodes)
+			if b := w.state().Pools["a3u"].Breaker; b.State != cluster.BreakerClosed {
+				w.t.Errorf("the breaker is %+v", b)
+			}
+		})
+	}
+}
+
+// A node whose slurmd is silent is replaced, and Slurm's word is needed for it.
+func TestASilentNodeIsReplaced(t *testing.T) {
+	in(t, "static", func(w *world) {
+		comeUp(w, `"min_node_count": 0`, `"min_node_count": 2`)
+		w.until("the static nodes are ready", 15*time.Minute, func(s *cluster.State) bool {
+			return w.nodePhase("a3u", 0, cluster.Ready)(s) && w.nodePhase("a3u", 1, cluster.Ready)(s)
+		})
+		first, other := w.machine("flexvm-a3u-0").ID, w.machine("flexvm-a3u-1").ID
+		w.slurmctld().Unregister("flexvm-a3u-0")
+		w.until("it is replaced", 30*time.Minute, func(s *cluster.State) bool {
+			n := s.Node(cluster.NodeID{Pool: "a3u"})
+			return n.Phase == cluster.Ready && n.InstanceID != first && w.slurmctld().Nodes()[0].State == "IDLE"
+		})
+		if w.machine("flexvm-a3u-1").ID != other {
+			w.t.Error("the other node was replaced, too")
+		}
+	})
+}
+
+// Law 8: nothing happens to nodes that are starting while the controller is not heard of.
+func TestLaw8NodesThatStartOutlastALostController(t *testing.T) {
+	in(t, "", func(w *world) {
+		comeUp(w)
+		w.submit(2, 0)
+		w.until("machines start", 10*time.Minute, w.nodePhase("a3u", 0, cluster.Booting))
+		first := w.machine("flexvm-a3u-0").ID
+		w.cloud.FailNext("compute.instances.insert", 1_000_000, http.StatusServiceUnavailable)
+		w.must(w.cloud.Vanish(zone, "flexvm-controller"))
+		w.sleep(2 * time.Hour)
+		if w.machine("flexvm-a3u-0").ID != first {
+			w.dump()
+			w.t.Error("it was replaced")
+		}
+	})
+}
+
+// Law 10: a person's drain outlives everything that we do.
+func TestLaw10APersonsDrainOutlivesTheMachine(t *testing.T) {
+	in(t, "", func(w *world) {
+		comeUp(w, `"min_node_count": 0`, `"min_node_count": 1`)
+		w.until("the static node is ready", 15*time.Minute, w.nodePhase("a3u", 0, cluster.Ready))
+		w.must(w.slurmctld().Drain([]string{"flexvm-a3u-0", "flexvm-a3u-1"}, "bad fan, ask Ada", "ada"))
+		drained := func() {
+			w.t.Helper()
+			for _, n := range w.slurmctld().Nodes() {
+				if !n.Flags.Has(cluster.FlagDrain) || n.Reason != "bad fan, ask Ada" {
+					w.dump()
+					w.t.Fatalf("node %s is %s, reason %q", n.Name, n.State, n.Reason)
+				}
+			}
+		}
+		w.sleep(20 * time.Minute)
+		drained()
+		first := w.machine("flexvm-a3u-0").ID
+		w.must(w.cloud.Vanish(zone, "flexvm-a3u-0"))
+		w.until("the static node is back", 15*time.Minute, func(s *cluster.State) bool {
+			n := s.Node(cluster.NodeID{Pool: "a3u"})
+			return n.Phase == cluster.Ready && n.InstanceID != first
+		})
+		w.sleep(20 * time.Minute)
+		drained()
+	})
+}
+
+// More jobs wait than resize requests may be active: each takes its turn.
+func TestMoreRequestsThanMayBeActiveTakeTurns(t *testing.T) {
+	in(t, "", func(w *world) {
+		w.policy.ActiveRequests = 3
+		w.restart()
+		comeUp(w, `"max_node_count": 2`, `"max_node_count": 12`)
+		w.must(w.cloud.SetCapacity(zone, "a3-ultragpu-8g", 0))
+		var ids []int64
+		for range 12 {
+			ids = append(ids, w.submit(1, time.Minute))
+		}
+		w.sleep(20 * time.Minute)
+		sum, err := w.cloud.Summarize()
+		w.must(err)
+		if n := len(sum.Requests); n != 3 {
+			w.dump()
+			w.t.Fatalf("%d requests are active, want 3", n)
+		}
+		w.must(w.cloud.SetCapacity(zone, "a3-ultragpu-8g", 12))
+		for _, id := range ids {
+			w.until("the job ends well", 2*time.Hour, func(*cluster.State) bool { return w.job(id).State == slurm.Completed })
+		}
+		w.until("all nodes are given back", 20*time.Minute, noNodes)
+		onlyTheFrame(w)
+	})
+}
+
+// Law 8: lists and looks that show yesterday's world cause nothing that cannot be mended, and all is well when they thaw.
+func TestLaw8FrozenAnswersAreOutlived(t *testing.T) {
+	for _, kind := range []string{"instances", "instanceGroupManagers", "managedInstances", "resizeRequests", "operations"} {
+		for _, edits := range [][]string{nil, onDemand} {
+			in(t, fmt.Sprint(kind, len(edits)), func(w *world) {
+				comeUp(w, edits...)
+				w.lively()
+				w.must(w.cloud.Freeze(kind))
+				id := w.submit(2, time.Minute)
+				for range 12 {
+					w.sleep(time.Minute)
+					w.checkBounds()
+				}
+				w.must(w.cloud.Thaw(kind))
+				w.until("the job ends well", 2*time.Hour, func(*cluster.State) bool { w.checkBounds(); return w.job(id).State == slurm.Completed })
+				w.until("all nodes are given back", 40*time.Minute, noNodes)
+				w.sleep(30 * time.Minute)
+				w.nobodyWaits()
+				remove(w)
+			})
+		}
+	}
+}
+
+// A controller whose clock is wrong, by as much as Slurm itself can bear, is understood all the same.
+func TestAControllerWithAWrongClockIsUnderstood(t *testing.T) {
+	for _, skew := range []time.Duration{-2 * time.Minute, 20 * time.Second} {
+		in(t, skew.String(), func(w *world) {
+			w.skew = skew
+			comeUp(w)
+			w.lively()
+			id := w.submit(2, 0)
+			w.sleep(20 * time.Second)
+			w.must(w.slurmctld().Cancel(id))
+			w.until("everything is given back", 8*time.Minute, noNodes)
+			id = w.submit(1, 0)
+			w.until("the job runs", 20*time.Minute, w.running(id))
+			w.must(w.cloud.Vanish(zone, "flexvm-a3u-0"))
+			w.until("the job runs again", 20*time.Minute, func(*cluster.State) bool { return w.job(id).State == slurm.Running && w.job(id).Restarts == 1 })
+			remove(w)
+		})
 	}
 }

@@ -61,6 +61,8 @@ type world struct {
 
 	policy    decide.Policy
 	onRequest func(*http.Request)
+	skew      time.Duration                   // of the controller's clock
+	sick      func(gcp.Instance) string       // why a guest's start-up fails; "" when it does not
 	dropped   func(*events.SlurmCommand) bool // commands that never reach the controller
 }
 
@@ -390,6 +392,16 @@ func (w *world) slurmctld() *slurm.Controller {
 	return w.slurm
 }
 
+// report is what a guest says at the end of its start-up.
+func (w *world) report(i gcp.Instance) *events.NodeBoot {
+	boot := &events.NodeBoot{Cluster: key, Node: i.Name, InstanceID: i.ID, OK: true, Time: time.Now()}
+	if w.sick != nil {
+		boot.Reason = w.sick(i)
+		boot.OK = boot.Reason == ""
+	}
+	return boot
+}
+
 // InstanceRunning boots a guest.
 func (w *world) InstanceRunning(_ context.Context, i gcp.Instance) {
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -403,12 +415,14 @@ func (w *world) InstanceRunning(_ context.Context, i gcp.Instance) {
 			return
 		case <-time.After(w.boot):
 		}
-		boot := &events.NodeBoot{Cluster: key, Node: i.Name, InstanceID: i.ID, OK: true, Time: time.Now()}
-		switch i.Metadata[bootstrap.KeyRole] {
-		case bootstrap.RoleController:
+		boot := w.report(i)
+		switch role := i.Metadata[bootstrap.KeyRole]; {
+		case !boot.OK:
+			w.send(events.TypeNodeBoot, fmt.Sprint("boot-", i.ID), boot)
+		case role == bootstrap.RoleController:
 			w.send(events.TypeNodeBoot, fmt.Sprint("boot-", i.ID), boot)
 			w.runSlurm(ctx, i)
-		case bootstrap.RoleCompute:
+		case role == bootstrap.RoleCompute:
 			w.send(events.TypeNodeBoot, fmt.Sprint("boot-", i.ID), boot)
 			for ctx.Err() == nil {
 				if s := w.slurmctld(); s != nil {
@@ -442,6 +456,7 @@ func (w *world) runSlurm(ctx context.Context, i gcp.Instance) {
 	timing := slurm.DefaultTiming()
 	timing.SuspendTime, timing.SuspendTimeout = 60*time.Second, 30*time.Second
 	c, err := slurm.New(slurm.Options{Spec: &spec, Key: key, Timing: &timing, Logger: quiet(),
+		Now: func() time.Time { return time.Now().Add(w.skew) },
 		Publish: func(_ context.Context, typ, id string, data events.Payload) error {
 			w.send(typ, id, data)
 			return nil

@@ -1,0 +1,213 @@
+package decide
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/convoke-hpc/convoke/events"
+	"github.com/convoke-hpc/convoke/shared/cluster"
+)
+
+// static is an edit of the spec that makes so many of the compute pool's nodes static.
+func static(n int) func(string) string {
+	return func(s string) string {
+		s = strings.Replace(s, `"max_node_count": 2`, fmt.Sprintf(`"max_node_count": %d`, max(n, 2)), 1)
+		return strings.Replace(s, `"min_node_count": 0`, fmt.Sprintf(`"min_node_count": %d`, n), 1)
+	}
+}
+
+// ask has a job ask for a node.
+func (w *world) ask(job int64, node string) Plan {
+	w.t.Helper()
+	return w.turn(time.Second, func(t *Turn) {
+		t.Fold("r", &events.NodesResume{Cluster: key, Nodes: node, Time: w.now, Jobs: []events.ResumeJob{{ID: job, Nodes: node}}})
+	})
+}
+
+// refuse answers intents of one kind with a problem, and all others with success.
+func refuse[T cluster.Intent](w *world, plan Plan, p cluster.Problem) Plan {
+	w.t.Helper()
+	return w.turn(time.Second, func(t *Turn) {
+		for _, i := range plan.Intents {
+			o := w.answer(i)
+			if _, ok := i.(T); ok {
+				problem := p
+				o.Problem = &problem
+			}
+			t.Settle(o)
+		}
+	})
+}
+
+// Thousands of nodes that change at once are asked for in requests of a size that the service takes, and told in few words.
+func TestThousandsOfNodesAtOnceAreFewRequestsAndFewWords(t *testing.T) {
+	w := running(t, static(9_000))
+	w.settle(w.turn(time.Second, nil))
+	a := w.s.Pools["a3u"].Allocations
+	if len(a) != 9 || len(a[0].Nodes) != 1000 {
+		t.Fatalf("%d allocations, want 9 of 1000 nodes each", len(a))
+	}
+	groups, vms := map[string]cluster.Group{}, []cluster.Instance{w.vm("flexvm-login-0", 2, "flexvm-login-group")}
+	for i := range a {
+		groups[a[i].Group] = cluster.Group{Found: true, Request: &cluster.Request{Found: true, State: "SUCCEEDED"}}
+		for _, n := range a[i].Nodes {
+			vms = append(vms, w.vm(fmt.Sprint("flexvm-a3u-", n), uint64(100+n), a[i].Group))
+		}
+	}
+	w.turn(time.Second, func(t *Turn) { t.Observe(cluster.Observation{At: w.now, Groups: groups}) })
+	plan := w.see(vms...)
+	if n := w.node("a3u", 8999); n.Phase != cluster.Booting {
+		t.Fatalf("node %+v", n)
+	}
+	if n := len(plan.Timeline); n > 50 {
+		t.Errorf("%d lines tell that 9000 machines run", n)
+	}
+	if !w.said("its machine runs") || plan.Timeline[0].About != "flexvm-a3u-[0-8999]" {
+		t.Errorf("the timeline says %+v", plan.Timeline[0])
+	}
+}
+
+// Law 3: static nodes have records whatever other records there are.
+func TestLaw3StaticNodesAreAskedForWhateverElseIsRecorded(t *testing.T) {
+	w := running(t, func(s string) string {
+		return strings.NewReplacer(`"min_node_count": 0`, `"min_node_count": 2`, `"max_node_count": 2`, `"max_node_count": 6`).Replace(s)
+	})
+	w.s.Nodes["a3u"], w.s.Pools["a3u"] = nil, &cluster.Pool{ID: "a3u"}
+	w.ask(7, "flexvm-a3u-[3-5]")
+	for i := range 2 {
+		if n := w.node("a3u", i); n.Phase != cluster.Requested {
+			t.Errorf("static node %d is %q", i, n.Phase)
+		}
+	}
+}
+
+// Law 9: a half-open breaker makes one attempt, however many jobs wait; what has worked for days is no attempt; and one that the
+// service has accepted keeps nobody waiting.
+func TestLaw9AHalfOpenBreakerMakesOneAttempt(t *testing.T) {
+	w := running(t, static(1))
+	w.settle(w.turn(time.Second, nil))
+	w.granted("a3u")
+	w.slurm(0, "", "IDLE", 0, 0)
+	w.turn(time.Second, nil)
+	if p := w.node("a3u", 0).Phase; p != cluster.Ready {
+		t.Fatalf("node 0 is %q", p)
+	}
+	w.s.Spec.Pool("a3u").ScalingSpec.MaxNodeCount = 9
+	w.s.Pools["a3u"].Breaker = cluster.Breaker{State: cluster.BreakerOpen, Failures: 3, Until: w.now.Add(time.Minute),
+		Problem: &cluster.Problem{Class: cluster.Permission, Message: "no"}}
+	for i := 1; i < 5; i++ {
+		if p := w.ask(int64(i), fmt.Sprint("flexvm-a3u-", i)); len(intentsOf[cluster.CreateGroup](p)) != 0 {
+			t.Fatal("something was asked for while the breaker was open")
+		}
+	}
+	w.now = w.now.Add(time.Minute)
+	plan := w.turn(0, nil)
+	if n := len(intentsOf[cluster.CreateGroup](plan)); n != 1 {
+		t.Fatalf("%d attempts, want one", n)
+	}
+	w.settle(plan)
+	a := &w.s.Pools["a3u"].Allocations[1]
+	if plan = w.turn(time.Second, nil); len(intentsOf[cluster.CreateGroup](plan)) != 0 {
+		t.Error("a second attempt, while the first may still be refused")
+	}
+	plan = w.turn(time.Second, func(t *Turn) {
+		t.Observe(cluster.Observation{At: w.now, Groups: map[string]cluster.Group{a.Group: {Found: true, Request: &cluster.Request{Found: true, State: "ACCEPTED"}}}})
+	})
+	if n := len(intentsOf[cluster.CreateGroup](plan)); n != 1 {
+		t.Errorf("%d attempts after the first was accepted, want one", n)
+	}
+}
+
+// Law 2: asking again while no answer has come is the same request; asking anew, after a refusal or for what has gone, is another.
+func TestLaw2ARequestIDNamesOneAsking(t *testing.T) {
+	w := running(t, nil)
+	group := func(p Plan) string {
+		t.Helper()
+		g := intentsOf[cluster.CreateGroup](p)
+		if len(g) != 1 {
+			t.Fatalf("want a group asked for, got %v", p.Intents)
+		}
+		return g[0].ID
+	}
+	first := w.ask(7, "flexvm-a3u-0")
+	again := w.turn(w.p.Retry, nil)
+	if group(first) != group(again) {
+		t.Error("asking again, without an answer, is another request")
+	}
+	refuse[cluster.CreateGroup](w, again, cluster.Problem{Class: cluster.Unknown, Message: "backend error"})
+	if after := w.turn(w.p.RetryMax, nil); group(after) == group(again) {
+		t.Error("asking after a refusal is the same request, which would be answered by the same refusal")
+	}
+}
+
+// A controller that is lost after the program was changed is made from what is there.
+func TestALostControllerIsMadeFromTheTemplateThatIsThere(t *testing.T) {
+	w := running(t, nil)
+	made := w.s.Resource(cluster.KindTemplate, roleController).Name
+	w.p.Image, w.p.ControllerMachine = "another", "n2-standard-16" // a newer version of the program
+	w.turn(time.Second, func(t *Turn) {
+		t.Observe(cluster.Observation{At: w.now, Machines: map[string]*cluster.Instance{"flexvm-controller": nil}})
+	})
+	plan := w.turn(w.p.RetryMax, nil)
+	got := intentsOf[cluster.EnsureInstance](plan)
+	if len(got) != 1 || got[0].Template != made {
+		t.Fatalf("the controller is made from %+v, want from %s", got, made)
+	}
+	// The template is gone as well: it is made again, as this version makes it, and then the controller.
+	w.settle(refuse[cluster.EnsureInstance](w, plan, cluster.Problem{Class: cluster.NotFound, Message: "no such template"}))
+	plan = w.turn(w.p.RetryMax, nil)
+	if got = intentsOf[cluster.EnsureInstance](plan); len(got) != 1 || got[0].Template == made {
+		t.Fatalf("the controller is made from %+v, want from another template than %s", got, made)
+	}
+}
+
+// What a person removed from under a waiting job is asked for again, under another name.
+func TestAResizeRequestThatSomeoneRemovedIsMadeAnew(t *testing.T) {
+	w := running(t, nil)
+	w.settle(w.ask(7, "flexvm-a3u-0"))
+	a := *w.allocation("a3u")
+	look := func(r cluster.Request) Plan {
+		return w.turn(time.Minute, func(t *Turn) {
+			t.Observe(cluster.Observation{At: w.now, Groups: map[string]cluster.Group{a.Group: {Found: true, Request: &r}}})
+		})
+	}
+	look(cluster.Request{Found: true, State: "ACCEPTED"})
+	plan := look(cluster.Request{})
+	if d := intentsOf[cluster.DeleteGroup](plan); len(d) != 1 || d[0].Group != a.Group {
+		t.Fatalf("want the group that is left removed, got %v", plan.Intents)
+	}
+	if g := intentsOf[cluster.CreateGroup](plan); len(g) != 1 || g[0].Group == a.Group {
+		t.Errorf("want the node asked for anew, got %v", plan.Intents)
+	}
+}
+
+// Law 9: nodes that Slurm finds silent are replaced a few at a time.
+func TestLaw9SilentNodesAreReplacedAFewAtATime(t *testing.T) {
+	w := running(t, static(2))
+	w.settle(w.turn(time.Second, nil))
+	w.granted("a3u")
+	w.slurm(0, "", "IDLE", 0, 0, 1)
+	w.turn(time.Second, nil)
+	w.now = w.now.Add(time.Minute)
+	silent := w.now
+	snapshot := func(reason string) Plan {
+		w.slurm(0, "", "DOWN", cluster.FlagNotResponding, 0, 1)
+		for i := range w.s.Slurm.Nodes["a3u"] {
+			w.s.Slurm.Nodes["a3u"][i].Reason, w.s.Slurm.Nodes["a3u"][i].ReasonAt = reason, silent
+		}
+		return w.turn(time.Second, nil)
+	}
+	if plan := snapshot(notResponding); len(intentsOf[cluster.DeleteInstances](plan)) != 0 {
+		t.Fatal("deleted at once")
+	}
+	w.now = w.now.Add(w.p.SilentTimeout)
+	if plan := snapshot("bad fan, Ada"); len(intentsOf[cluster.DeleteInstances](plan)) != 0 {
+		t.Fatal("deleted although a person has set it down")
+	}
+	plan := snapshot(notResponding)
+	if d := intentsOf[cluster.DeleteInstances](plan); len(d) != 1 || len(d[0].Instances) != 1 {
+		t.Errorf("want one of two silent nodes replaced, got %v", plan.Intents)
+	}
+}
