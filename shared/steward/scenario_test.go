@@ -14,6 +14,7 @@ import (
 func comeUp(w *world, edits ...string) {
 	w.create(edits...)
 	w.until("the cluster runs", 15*time.Minute, w.phase(cluster.PhaseRunning))
+	w.fuse.up.Store(w.fuse.calls.Load())
 }
 
 // noNodes is so when no compute node has a machine and no allocation is left.
@@ -181,6 +182,37 @@ func scenarioHealthReport(w *world) {
 	})
 }
 
+func scenarioLostMachineOfAPoolsGroup(w *world) {
+	comeUp(w, onDemand...)
+	id := w.submit(1, 0)
+	w.until("the job runs", 15*time.Minute, func(*cluster.State) bool { return w.job(id).State == slurm.Running })
+	if err := w.cloud.Vanish(zone, "flexvm-a3u-0"); err != nil {
+		w.t.Fatal(err)
+	}
+	w.until("the job runs again", 20*time.Minute, func(*cluster.State) bool {
+		w.checkBounds()
+		return w.job(id).State == slurm.Running && w.job(id).Restarts == 1
+	})
+	if err := w.slurmctld().Cancel(id); err != nil {
+		w.t.Fatal(err)
+	}
+	w.until("the nodes are given back", 15*time.Minute, noNodes)
+	remove(w)
+}
+
+func scenarioLostController(w *world) {
+	comeUp(w)
+	first := w.machine("flexvm-controller").ID
+	if err := w.cloud.PowerOff(zone, "flexvm-controller"); err != nil {
+		w.t.Fatal(err)
+	}
+	w.until("the controller is back", 30*time.Minute, func(s *cluster.State) bool {
+		r := s.Resource(cluster.KindInstance, "controller")
+		return r.Phase == cluster.ResourceReady && r.Found.InstanceID != first && r.Found.InstanceID != 0
+	})
+	w.lively()
+}
+
 var scenarios = []struct {
 	name string
 	run  func(*world)
@@ -192,13 +224,15 @@ var scenarios = []struct {
 	{"lease end of a dynamic node", scenarioLeaseEndOfADynamicNode},
 	{"host error", scenarioHostError},
 	{"health report", scenarioHealthReport},
+	{"lost machine of a pool's group", scenarioLostMachineOfAPoolsGroup},
+	{"lost controller", scenarioLostController},
 }
 
 func TestScenarios(t *testing.T) {
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			began := time.Now()
-			calls := inWorld(t, 0, s.run)
+			calls, _ := inWorld(t, 0, s.run)
 			t.Logf("%d calls, %s", calls, time.Since(began).Round(time.Millisecond))
 		})
 	}

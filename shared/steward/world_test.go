@@ -67,8 +67,8 @@ type world struct {
 }
 
 // inWorld runs a scenario in a world of its own. The process dies after call number crash of the store or the cloud; 0:
-// never.
-func inWorld(t *testing.T, crash int64, scenario func(w *world)) (calls int64) {
+// never. The result is how many calls there were, in all and until the cluster had come up.
+func inWorld(t *testing.T, crash int64, scenario func(w *world)) (calls, up int64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		st, err := embedded.Open(t.TempDir(), embedded.Options{NoSync: true})
@@ -78,11 +78,11 @@ func inWorld(t *testing.T, crash int64, scenario func(w *world)) (calls int64) {
 		delays := gcp.DefaultDelays()
 		delays.Operation, delays.Group, delays.Stopping = time.Second, time.Second, 5*time.Second
 		w, stop := newWorld(t, st, &delays, crash)
-		defer func() { calls = w.fuse.calls.Load() }()
+		defer func() { calls, up = w.fuse.calls.Load(), w.fuse.up.Load() }()
 		defer stop() // of a scenario that has failed, too
 		scenario(w)
 	})
-	return calls
+	return calls, up
 }
 
 // newWorld is a world on a store; stop ends it.
@@ -169,6 +169,7 @@ func (w *world) makeHome() {
 type fuse struct {
 	calls atomic.Int64
 	limit int64
+	up    atomic.Int64 // calls until the cluster had come up
 	burnt atomic.Bool
 	where atomic.Value
 }
