@@ -211,3 +211,135 @@ func TestLaw9SilentNodesAreReplacedAFewAtATime(t *testing.T) {
 		t.Errorf("want one of two silent nodes replaced, got %v", plan.Intents)
 	}
 }
+
+// A machine that another group made under a node's name is not the one that was asked for.
+func TestLaw2AMachineOfAnotherGroupIsNotTheNodes(t *testing.T) {
+	w := running(t, nil)
+	w.settle(w.ask(7, "flexvm-a3u-0"))
+	a := w.allocation("a3u")
+	w.turn(time.Second, func(t *Turn) {
+		t.Observe(cluster.Observation{At: w.now, Groups: map[string]cluster.Group{a.Group: {Found: true, Request: &cluster.Request{Found: true, State: "SUCCEEDED"}}}})
+	})
+	login := w.vm("flexvm-login-0", 2, "flexvm-login-group")
+	w.see(login, w.vm("flexvm-a3u-0", 5, a.Group[:len(a.Group)-1]))
+	if n := w.node("a3u", 0); n.Phase != cluster.Requested || n.InstanceID != 0 {
+		t.Errorf("node %+v took another group's machine for its own", n)
+	}
+	if len(w.s.Orphans) != 1 {
+		t.Errorf("orphans %+v, want the machine that nobody asked for", w.s.Orphans)
+	}
+	w.see(login, w.vm("flexvm-a3u-0", 6, a.Group))
+	if n := w.node("a3u", 0); n.Phase != cluster.Booting || n.InstanceID != 6 {
+		t.Errorf("node %+v, want its own machine", n)
+	}
+}
+
+// Law 4: a snapshot that was begun before a hook's call, and ended after it, does not take the call back.
+func TestLaw4ASnapshotThatOverlapsAHooksCallDoesNotTakeItBack(t *testing.T) {
+	w := running(t, nil)
+	plan := w.ask(7, "flexvm-a3u-0")
+	w.now = w.now.Add(w.p.HookSlack / 2)
+	w.slurm(0, "", "IDLE", cluster.FlagPoweringUp, 0) // its list of jobs was read before the job got its node
+	w.turn(0, func(t *Turn) {
+		for _, i := range plan.Intents {
+			t.Settle(w.answer(i))
+		}
+	})
+	if a := w.allocation("a3u"); a.Retired != "" {
+		t.Errorf("the allocation was given up: %s", a.Retired)
+	}
+	w.now = w.now.Add(w.p.HookSlack)
+	w.slurm(0, "", "IDLE", cluster.FlagPoweringUp, 0)
+	w.turn(0, nil)
+	if a := w.allocation("a3u"); a.Retired == "" {
+		t.Error("the allocation of a job that has gone was not given up")
+	}
+}
+
+// Law 7: what is said of a machine that stood behind a node's name before says nothing of the one that does now.
+func TestLaw7ReportsOfAnotherMachineSayNothing(t *testing.T) {
+	w := running(t, static(1))
+	w.settle(w.turn(time.Second, nil))
+	w.granted("a3u")
+	w.slurm(0, "", "IDLE", 0, 0)
+	w.turn(time.Second, nil)
+	before := w.node("a3u", 0)
+	if before.Phase != cluster.Ready || before.InstanceID != 100 {
+		t.Fatalf("node %+v", before)
+	}
+	plan := w.turn(time.Second, func(t *Turn) {
+		const other = 99
+		t.Fold("h", &events.NodeHealth{Cluster: key, Node: "flexvm-a3u-0", InstanceID: other, Verdict: events.Broken, Check: "gpu.xid"})
+		t.Fold("b", &events.NodeBoot{Cluster: key, Node: "flexvm-a3u-0", InstanceID: other, Reason: "no driver"})
+		t.Fold("n", &events.NodeNotice{Cluster: key, Node: "flexvm-a3u-0", InstanceID: other, Notice: "preempted"})
+		t.Fold("l", &events.InstanceLost{Cluster: key, Name: "flexvm-a3u-0", InstanceID: other, Method: "compute.instances.preempted"})
+	})
+	if n := w.node("a3u", 0); n != before || len(plan.Intents) != 0 {
+		t.Errorf("node %+v became %+v, intents %v", before, n, plan.Intents)
+	}
+}
+
+// Law 10: what a person set down stays down, also when its machine is gone; what we or slurmctld set down is given back.
+func TestLaw10OnlyOurOwnWordIsTakenBackFromANodeWithoutAMachine(t *testing.T) {
+	for reason, want := range map[string]cluster.CommandKind{
+		"bad fan, Ada":           "",
+		"":                       "",
+		"convoke:repair gen=1 x": cluster.CommandResume,
+		resumeTimedOut:           cluster.CommandResume,
+	} {
+		w := running(t, nil)
+		w.s.EnsureNode(cluster.NodeID{Pool: "a3u"}).Generation = 1
+		w.now = w.now.Add(time.Minute)
+		w.slurm(0, "", "DOWN", cluster.FlagDrain|cluster.FlagPoweredDown, 0)
+		w.s.Slurm.Nodes["a3u"][0].Reason = reason
+		var got cluster.CommandKind
+		for _, c := range intentsOf[cluster.Command](w.turn(time.Second, nil)) {
+			got = c.Kind
+		}
+		if got != want {
+			t.Errorf("reason %q: told %q, want %q", reason, got, want)
+		}
+	}
+}
+
+// Law 9: a pool has so many calls an hour, whatever goes wrong.
+func TestLaw9APoolThatHasUsedUpItsCallsWaits(t *testing.T) {
+	w := running(t, nil)
+	p := w.s.Pool("a3u")
+	p.Hour, p.Calls = w.now, w.p.CallsPerHour+w.p.CallsPerNode*2
+	if plan := w.ask(7, "flexvm-a3u-0"); len(intentsOf[cluster.CreateGroup](plan)) != 0 || !w.said("calls within an hour") {
+		t.Errorf("one call more: %v, log %v", plan.Intents, w.log)
+	}
+	w.slurm(7, "CONFIGURING", "IDLE", cluster.FlagPoweringUp, 0)
+	if plan := w.turn(time.Hour, nil); len(intentsOf[cluster.CreateGroup](plan)) != 1 {
+		t.Errorf("it does not go on an hour later: %v", plan.Intents)
+	}
+}
+
+// Law 1: a cluster is deleted when a complete look, made after everything known was removed, finds nothing.
+func TestLaw1ACompleteLastLookEndsADeletion(t *testing.T) {
+	w := running(t, nil)
+	w.turn(time.Second, func(t *Turn) { t.Fold("op-2", &events.ClusterDelete{Cluster: key}) })
+	w.s.Nodes, w.s.Pools, w.s.Resources = map[string][]cluster.Node{}, map[string]*cluster.Pool{}, nil
+	w.turn(time.Second, nil)
+	if w.s.Phase != cluster.PhaseStopping {
+		t.Fatalf("phase %s before the last look", w.s.Phase)
+	}
+	look := func(owned *cluster.Owned, instances map[string]cluster.Instance) Plan {
+		return w.turn(5*time.Second, func(t *Turn) {
+			if q := t.Query(); !q.Sweep || !q.Instances {
+				w.t.Errorf("query %+v, want everything looked at", q)
+			}
+			t.Observe(cluster.Observation{At: w.now, Owned: owned, Instances: instances})
+		})
+	}
+	look(nil, map[string]cluster.Instance{})
+	plan := look(&cluster.Owned{Groups: []cluster.OwnedGroup{{Zone: "us-central1-a", Name: "left"}}}, map[string]cluster.Instance{})
+	if d := intentsOf[cluster.DeleteGroup](plan); len(d) != 1 || w.s.Phase != cluster.PhaseStopping {
+		t.Fatalf("want what is left removed: phase %s, intents %v", w.s.Phase, plan.Intents)
+	}
+	plan = look(&cluster.Owned{}, map[string]cluster.Instance{})
+	if w.s.Phase != cluster.PhaseDeleted || !plan.Look.IsZero() {
+		t.Errorf("phase %s, next look %s", w.s.Phase, plan.Look)
+	}
+}

@@ -451,6 +451,9 @@ func TestLaw10APersonsDrainOutlivesTheMachine(t *testing.T) {
 	in(t, "", func(w *world) {
 		comeUp(w, `"min_node_count": 0`, `"min_node_count": 1`)
 		w.until("the static node is ready", 15*time.Minute, w.nodePhase("a3u", 0, cluster.Ready))
+		id := w.submit(2, time.Minute) // the dynamic node has had a machine
+		w.until("a job ends well", 30*time.Minute, func(*cluster.State) bool { return w.job(id).State == slurm.Completed })
+		w.until("its node is given back", 20*time.Minute, w.nodePhase("a3u", 1, cluster.Absent))
 		w.must(w.slurmctld().Drain([]string{"flexvm-a3u-0", "flexvm-a3u-1"}, "bad fan, ask Ada", "ada"))
 		drained := func() {
 			w.t.Helper()
