@@ -342,7 +342,7 @@ func (t *Turn) closeGroup(p *cluster.Pool, a *cluster.Allocation) {
 	if !t.due(a.Look) {
 		return
 	}
-	if a.Tries%deleteEveryNth == 0 {
+	if a.Tries%deleteEveryNth == 0 && !t.removing(a.Group) {
 		p.Calls++
 		t.intend(cluster.DeleteGroup{Allocation: a.Name, Pool: a.Pool, Zone: a.Zone, Group: a.Group,
 			ID: t.requestID("ungroup", a.Name, itoa(int64(a.Tries)))})
@@ -350,6 +350,14 @@ func (t *Turn) closeGroup(p *cluster.Pool, a *cluster.Allocation) {
 	a.Tries++
 	a.Look = t.now.Add(t.policy.poll(a.Since, t.now))
 	t.at(a.Look)
+}
+
+// removing reports whether this turn asks for a group's removal already: allocations of a pool's own group share it.
+func (t *Turn) removing(group string) bool {
+	return slices.ContainsFunc(t.plan.Intents, func(i cluster.Intent) bool {
+		d, ok := i.(cluster.DeleteGroup)
+		return ok && d.Group == group
+	})
 }
 
 // deleteEveryNth look at a group that is being removed asks for its removal again.

@@ -393,6 +393,15 @@ func until(end time.Time) string {
 	return "; its lease ends at " + end.Format(time.RFC3339)
 }
 
+// halted reports whether a machine of that status will not run again by itself.
+func halted(status string) bool {
+	switch status {
+	case vmRunning, "PENDING", "PROVISIONING", "STAGING", "REPAIRING":
+		return false
+	}
+	return true
+}
+
 // observeController follows the controller's machine.
 func (t *Turn) observeController(r *cluster.Resource, inst *cluster.Instance) {
 	switch {
@@ -402,10 +411,10 @@ func (t *Turn) observeController(r *cluster.Resource, inst *cluster.Instance) {
 			Message: "the controller's machine is gone", Remedy: "it is made anew; its state is on a disk of its own"})
 		r.Look = t.now
 	case inst == nil:
-	case r.Phase == cluster.ResourceReady && inst.Status != vmRunning && inst.Status != "REPAIRING":
+	case (r.Phase == cluster.ResourceReady || r.Phase == cluster.ResourceCreating) && halted(inst.Status):
 		t.controllerFailed(r, &cluster.Problem{Class: cluster.Unknown, Doing: "looking for", Resource: r.Name, At: t.now,
 			Message: "the controller's machine is " + inst.Status, Remedy: "it is deleted and made anew; its state is on a disk of its own"})
-		t.intend(cluster.Remove{Ref: r.ResourceRef, Owner: t.s.Owner(), ID: t.requestID("remove", r.Name, itoa(r.Generation))})
+		t.intend(cluster.Remove{Ref: r.ResourceRef, Owner: t.s.Owner(), ID: t.requestID("remove", r.Name, itoa(r.Generation), itoa(int64(r.Tries)))})
 	default:
 		if r.Found.InstanceID != inst.ID && r.Found.InstanceID != 0 {
 			r.Booted = time.Time{}

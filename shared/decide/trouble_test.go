@@ -343,3 +343,36 @@ func TestLaw1ACompleteLastLookEndsADeletion(t *testing.T) {
 		t.Errorf("phase %s, next look %s", w.s.Phase, plan.Look)
 	}
 }
+
+// Law 1: a machine of ours that no record needs is left alone for the orphan age, and then removed.
+func TestLaw1AMachineThatNobodyNeedsIsRemoved(t *testing.T) {
+	w := running(t, nil)
+	w.s.EnsureNode(cluster.NodeID{Pool: "a3u"}) // it is known, and absent
+	login, orphan := w.vm("flexvm-login-0", 2, "flexvm-login-group"), w.vm("flexvm-a3u-0", 5, "flexvm-a3u-group")
+	for range 4 {
+		if plan := w.see(login, orphan); len(intentsOf[cluster.DeleteInstances](plan)) != 0 {
+			t.Fatalf("removed before the orphan age: %v", plan.Intents)
+		}
+	}
+	w.now = w.now.Add(w.p.OrphanAge)
+	if d := intentsOf[cluster.DeleteInstances](w.see(login, orphan)); len(d) != 1 || d[0].Instances[0] != orphan.Name {
+		t.Errorf("want it removed, got %v", d)
+	}
+}
+
+// The pool's own group is removed once with its cluster, however many allocations have machines in it.
+func TestLaw9APoolsGroupIsRemovedOnce(t *testing.T) {
+	w := running(t, func(s string) string {
+		return strings.NewReplacer(`"provisioning_model": "FLEX_START",`, `"provisioning_model": "ON_DEMAND",`, `"flex_start_max_duration": "604800s",`, "").Replace(s)
+	})
+	w.settle(w.ask(7, "flexvm-a3u-0"))
+	w.settle(w.ask(8, "flexvm-a3u-1"))
+	plan := w.turn(time.Second, func(t *Turn) { t.Fold("op-2", &events.ClusterDelete{Cluster: key}) })
+	groups := map[string]int{}
+	for _, d := range intentsOf[cluster.DeleteGroup](plan) {
+		groups[d.Group]++
+	}
+	if len(groups) != 2 || groups["flexvm-a3u-group"] != 1 {
+		t.Errorf("groups are removed %v times", groups)
+	}
+}

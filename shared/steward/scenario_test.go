@@ -206,7 +206,7 @@ func scenarioLostController(w *world) {
 	if err := w.cloud.PowerOff(zone, "flexvm-controller"); err != nil {
 		w.t.Fatal(err)
 	}
-	w.until("the controller is back", 30*time.Minute, func(s *cluster.State) bool {
+	w.until("the controller is back", 10*time.Minute, func(s *cluster.State) bool {
 		r := s.Resource(cluster.KindInstance, "controller")
 		return r.Phase == cluster.ResourceReady && r.Found.InstanceID != first && r.Found.InstanceID != 0
 	})
