@@ -376,3 +376,81 @@ func TestLaw9APoolsGroupIsRemovedOnce(t *testing.T) {
 		t.Errorf("groups are removed %v times", groups)
 	}
 }
+
+// Law 5: a machine that still works is drained, and deleted when nothing runs on it any more.
+func TestLaw5ADegradedMachineIsDeletedAfterItsWork(t *testing.T) {
+	w := running(t, nil)
+	w.settle(w.ask(7, "flexvm-a3u-0"))
+	w.granted("a3u")
+	w.slurm(7, "RUNNING", "ALLOCATED", 0, 0)
+	w.turn(time.Second, nil)
+	plan := w.turn(time.Second, func(t *Turn) {
+		t.Fold("h", &events.NodeHealth{Cluster: key, Node: "flexvm-a3u-0", InstanceID: 100, Verdict: events.Degraded, Check: "ib.link"})
+	})
+	if c := intentsOf[cluster.Command](plan); len(c) != 1 || c[0].Kind != cluster.CommandDrain {
+		t.Fatalf("want the node drained, got %v", plan.Intents)
+	}
+	for range 50 {
+		w.now = w.now.Add(time.Hour)
+		w.slurm(7, "RUNNING", "ALLOCATED", cluster.FlagDrain, 0)
+		if plan = w.turn(time.Second, nil); len(intentsOf[cluster.DeleteInstances](plan)) != 0 {
+			t.Fatal("deleted with a job on it")
+		}
+	}
+	w.slurm(7, "COMPLETING", "ALLOCATED", cluster.FlagDrain|cluster.FlagCompleting, 0)
+	if plan = w.turn(time.Second, nil); len(intentsOf[cluster.DeleteInstances](plan)) != 0 {
+		t.Fatal("deleted while its job was completing")
+	}
+	w.slurm(0, "", "IDLE", cluster.FlagDrain, 0)
+	if plan = w.turn(time.Second, nil); len(intentsOf[cluster.DeleteInstances](plan)) != 1 {
+		t.Errorf("want it deleted now, got %v", plan.Intents)
+	}
+}
+
+// Law 12: while a request waits, Slurm's power-up clock is refreshed, for the nodes that a job waits for.
+func TestLaw12TheClockOfWaitingNodesIsRefreshed(t *testing.T) {
+	w := running(t, nil)
+	w.settle(w.ask(7, "flexvm-a3u-0"))
+	refreshed := 0
+	for range 24 {
+		w.now = w.now.Add(time.Hour)
+		w.slurm(7, "CONFIGURING", "ALLOCATED", cluster.FlagPoweringUp, 0)
+		for _, c := range intentsOf[cluster.Command](w.turn(0, nil)) {
+			if c.Kind != cluster.CommandRefresh || len(c.Nodes) != 1 {
+				t.Fatalf("told %+v", c)
+			}
+			refreshed++
+		}
+	}
+	if want := int(24 * time.Hour / w.p.RefreshEvery); refreshed < want-1 || refreshed > want {
+		t.Errorf("refreshed %d times in a day, want %d", refreshed, want)
+	}
+}
+
+// Law 1: what is still being made when the cluster is deleted is removed when it is there.
+func TestLaw1WhatIsBeingMadeIsRemovedWhenItIsThere(t *testing.T) {
+	w := running(t, nil)
+	disk := w.s.Resource(cluster.KindDisk, roleController)
+	disk.Phase, disk.Operation, disk.Since, disk.Look = cluster.ResourceCreating, "projects/p/zones/z/operations/o", w.now, time.Time{}
+	w.turn(time.Second, func(t *Turn) { t.Fold("op-2", &events.ClusterDelete{Cluster: key}) })
+	w.s.Nodes, w.s.Pools, w.s.Resources = map[string][]cluster.Node{}, map[string]*cluster.Pool{}, []cluster.Resource{*disk}
+	if plan := w.turn(time.Second, nil); len(intentsOf[cluster.Remove](plan)) != 0 || plan.Look.IsZero() {
+		t.Fatalf("want its making followed to the end first, got %v, next look %s", plan.Intents, plan.Look)
+	}
+	plan := w.turn(time.Minute, func(t *Turn) {
+		t.Observe(cluster.Observation{At: w.now, Operations: map[string]cluster.OperationView{"projects/p/zones/z/operations/o": {Found: true, Done: true}}})
+	})
+	if len(intentsOf[cluster.Remove](plan)) != 1 {
+		t.Errorf("want it removed, got %v", plan.Intents)
+	}
+}
+
+// What Slurm said of an earlier cluster of the same name says nothing of this one.
+func TestASnapshotOfAnEarlierClusterIsNotBelieved(t *testing.T) {
+	w := running(t, nil)
+	w.slurm(7, "RUNNING", "ALLOCATED", 0, 0, 1)
+	w.s.Slurm.Taken = w.s.Created.Add(-time.Minute)
+	if plan := w.turn(time.Second, nil); len(intentsOf[cluster.CreateGroup](plan)) != 0 {
+		t.Errorf("machines were asked for: %v", plan.Intents)
+	}
+}
