@@ -454,3 +454,88 @@ func TestASnapshotOfAnEarlierClusterIsNotBelieved(t *testing.T) {
 		t.Errorf("machines were asked for: %v", plan.Intents)
 	}
 }
+
+// Law 2: capacity that comes after its request was cancelled keeps the names of its nodes until its group is gone.
+func TestLaw2ANameIsTakenUntilTheGroupOfItsMachineIsGone(t *testing.T) {
+	w := running(t, nil)
+	w.settle(w.ask(7, "flexvm-a3u-0"))
+	group := w.allocation("a3u").Group
+	look := func(g cluster.Group) Plan {
+		return w.turn(time.Minute, func(t *Turn) { t.Observe(cluster.Observation{At: w.now, Groups: map[string]cluster.Group{group: g}}) })
+	}
+	w.now = w.now.Add(time.Minute)
+	w.slurm(0, "", "IDLE", cluster.FlagPoweredDown, 0) // the job is cancelled
+	if plan := w.turn(0, nil); len(intentsOf[cluster.CancelRequest](plan)) != 1 {
+		t.Fatalf("want the request cancelled, got %v", plan.Intents)
+	}
+	plan := look(cluster.Group{Found: true, Request: &cluster.Request{Found: true, State: "SUCCEEDED"}})
+	if len(intentsOf[cluster.DeleteGroup](plan)) != 1 {
+		t.Fatalf("want the group removed with the machine that came too late, got %v", plan.Intents)
+	}
+	if plan = w.ask(8, "flexvm-a3u-0"); len(intentsOf[cluster.CreateGroup](plan)) != 0 {
+		t.Fatal("another machine of the name was asked for while the first may be there")
+	}
+	if plan = look(cluster.Group{}); len(intentsOf[cluster.CreateGroup](plan)) != 1 {
+		t.Errorf("want the node asked for now, got %v", plan.Intents)
+	}
+}
+
+// Law 8: what Slurm said long ago, or before a node came into its phase, says nothing about it.
+func TestLaw8OldWordsOfSlurmCauseNothing(t *testing.T) {
+	w := running(t, static(1))
+	w.settle(w.turn(time.Second, nil))
+	w.granted("a3u")
+	w.slurm(0, "", "IDLE", 0, 0)
+	w.turn(time.Second, nil)
+
+	// A drained node is seen empty, and nobody decides until that is old.
+	w.turn(time.Second, func(t *Turn) {
+		t.Fold("h", &events.NodeHealth{Cluster: key, Node: "flexvm-a3u-0", InstanceID: 100, Verdict: events.Degraded, Check: "ib.link"})
+	})
+	w.now = w.now.Add(time.Second)
+	w.slurm(0, "", "IDLE", cluster.FlagDrain, 0)
+	if plan := w.turn(2*w.p.SnapshotStale, nil); len(intentsOf[cluster.DeleteInstances](plan)) != 0 {
+		t.Error("deleted on a word that is ten minutes old")
+	}
+
+	// Its machine is lost; what Slurm said before does not make it lost again.
+	w.slurm(0, "", "IDLE", 0, 0)
+	w.settle(w.turn(time.Second, func(t *Turn) {
+		t.Observe(cluster.Observation{At: w.now, Machines: map[string]*cluster.Instance{"flexvm-a3u-0": nil}})
+	}))
+	if plan := w.turn(w.p.TellEvery+time.Second, nil); len(intentsOf[cluster.Command](plan)) != 0 {
+		t.Errorf("Slurm is told of it again: %v", plan.Intents)
+	}
+
+	// Its group is gone, and its new machine runs; that Slurm has the old one up does not make it ready.
+	old := w.allocation("a3u").Group
+	w.turn(time.Second, func(t *Turn) { t.Observe(cluster.Observation{At: w.now, Groups: map[string]cluster.Group{old: {}}}) })
+	w.granted("a3u")
+	n := w.node("a3u", 0)
+	w.slurm(0, "", "IDLE", 0, 0)
+	w.s.Slurm.Nodes["a3u"][0].Booted = n.Created.Add(-time.Hour)
+	w.turn(time.Second, nil)
+	if n = w.node("a3u", 0); n.Phase != cluster.Booting {
+		t.Errorf("node %+v, want booting until its own slurmd has registered", n)
+	}
+}
+
+// Law 4: a call of the hook that names no job asks for nothing, and one that gives a node back does not take it from a job.
+func TestLaw4HooksThatMeanNothingCauseNothing(t *testing.T) {
+	w := running(t, nil)
+	plan := w.turn(time.Second, func(t *Turn) {
+		t.Fold("r", &events.NodesResume{Cluster: key, Nodes: "flexvm-a3u-[0-1]", Time: w.now}) // Slurm's own repetition
+	})
+	if len(plan.Intents) != 0 {
+		t.Errorf("machines for nobody: %v", plan.Intents)
+	}
+	w.s.EnsureNode(cluster.NodeID{Pool: "a3u"}).Generation = 1
+	w.now = w.now.Add(time.Minute)
+	w.slurm(7, "CONFIGURING", "ALLOCATED", cluster.FlagPoweringUp, 0)
+	plan = w.turn(time.Second, func(t *Turn) {
+		t.Fold("s", &events.NodesSuspend{Cluster: key, Nodes: "flexvm-a3u-0", Time: w.now})
+	})
+	if len(plan.Intents) != 0 {
+		t.Errorf("a node that a job holds is given back: %v", plan.Intents)
+	}
+}
