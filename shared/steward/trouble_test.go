@@ -379,15 +379,17 @@ func TestLaw9MachinesThatNeverWorkOpenTheBreaker(t *testing.T) {
 	} {
 		in(t, name, func(w *world) {
 			comeUp(w)
-			w.sick = func(i gcp.Instance) string {
-				if i.Metadata[bootstrap.KeyRole] != bootstrap.RoleCompute {
-					return ""
+			w.change(func() {
+				w.sick = func(i gcp.Instance) string {
+					if i.Metadata[bootstrap.KeyRole] != bootstrap.RoleCompute {
+						return ""
+					}
+					return sick(i)
 				}
-				return sick(i)
-			}
-			if name == "they are never heard of" {
-				w.lost = func(typ string) bool { return typ == events.TypeNodeBoot }
-			}
+				if name == "they are never heard of" {
+					w.lost = func(typ string) bool { return typ == events.TypeNodeBoot }
+				}
+			})
 			id := w.submit(2, time.Minute)
 			w.sleep(20 * time.Minute)
 			before := w.calls("compute.instanceGroupManagerResizeRequests.insert")
@@ -400,7 +402,7 @@ func TestLaw9MachinesThatNeverWorkOpenTheBreaker(t *testing.T) {
 				w.dump()
 				w.t.Errorf("the breaker is %+v", b)
 			}
-			w.sick, w.lost = nil, nil
+			w.change(func() { w.sick, w.lost = nil, nil })
 			w.until("the job ends well", 3*time.Hour, func(*cluster.State) bool { return w.job(id).State == slurm.Completed })
 			w.until("its nodes are given back", 20*time.Minute, noNodes)
 			if b := w.state().Pools["a3u"].Breaker; b.State != cluster.BreakerClosed {

@@ -340,9 +340,19 @@ func (w *world) Wake(_ context.Context, key cluster.Key) error {
 	return nil
 }
 
+// change sets what the world does to messages and machines, while they are on their way.
+func (w *world) change(set func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	set()
+}
+
 // send delivers an event again and again until it is taken.
 func (w *world) send(typ, id string, payload events.Payload) {
-	if w.lost != nil && w.lost(typ) {
+	w.mu.Lock()
+	lost := w.lost
+	w.mu.Unlock()
+	if lost != nil && lost(typ) {
 		return
 	}
 	e := &events.Event{ID: id, Source: "//test", Type: typ, Time: time.Now(), Payload: payload}
@@ -396,8 +406,11 @@ func (w *world) slurmctld() *slurm.Controller {
 // report is what a guest says at the end of its start-up.
 func (w *world) report(i gcp.Instance) *events.NodeBoot {
 	boot := &events.NodeBoot{Cluster: key, Node: i.Name, InstanceID: i.ID, OK: true, Time: time.Now()}
-	if w.sick != nil {
-		boot.Reason = w.sick(i)
+	w.mu.Lock()
+	sick := w.sick
+	w.mu.Unlock()
+	if sick != nil {
+		boot.Reason = sick(i)
 		boot.OK = boot.Reason == ""
 	}
 	return boot
