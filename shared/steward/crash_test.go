@@ -16,7 +16,7 @@ import (
 // CONVOKE_CRASH=N tries every Nth call; 1 is all of them, as scripts/test does. (All of them are about 3,000 runs, of which each takes
 // a tenth of a second and most of that goes into the calls to the simulated cloud.)
 func TestACrashAfterAnyCallEndsTheSame(t *testing.T) {
-	stride := int64(29)
+	stride := int64(61)
 	if s := os.Getenv("CONVOKE_CRASH"); s != "" {
 		n, err := strconv.ParseInt(s, 10, 64)
 		if err != nil || n < 1 {

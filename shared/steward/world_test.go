@@ -61,6 +61,7 @@ type world struct {
 
 	policy    decide.Policy
 	onRequest func(*http.Request)
+	patience  time.Duration                   // of Slurm with nodes that power up, when it is not the usual
 	skew      time.Duration                   // of the controller's clock
 	sick      func(gcp.Instance) string       // why a guest's start-up fails; "" when it does not
 	dropped   func(*events.SlurmCommand) bool // commands that never reach the controller
@@ -469,6 +470,9 @@ func (w *world) runSlurm(ctx context.Context, i gcp.Instance) {
 	}
 	timing := slurm.DefaultTiming()
 	timing.SuspendTime, timing.SuspendTimeout = 60*time.Second, 30*time.Second
+	if w.patience > 0 {
+		timing.ResumeTimeout = w.patience
+	}
 	c, err := slurm.New(slurm.Options{Spec: &spec, Key: key, Timing: &timing, Logger: quiet(),
 		Now: func() time.Time { return time.Now().Add(w.skew) },
 		Publish: func(_ context.Context, typ, id string, data events.Payload) error {
